@@ -1,0 +1,376 @@
+"""How fast batches move between two processes, by Tandem and by its peers, in one run.
+
+    python benchmarks/transport.py [--sizes 1 8 32] [--seconds 3] [--repeats 3] [--only tandem plain]
+
+Each transport has a producer pinned to one core and a receiver pinned to another. The producer has
+its batches ready and sends without end; the receiver counts what arrives after a warm-up, and its
+own CPU time. The transports take turns within each repeat, so that a busy machine slows all of them
+alike; ratios are taken within a repeat. Shown are the median and, in brackets, lowest–highest.
+
+tandem   the model process's own receiver (sockets, codec, tickets, ordered queue) and a data
+         process's own socket, batches of ten arrays as in training, 8 tickets
+plain    ZeroMQ DEALER → ROUTER over ipc, the batch as one frame, sent without a copy, 8 credits
+queue    multiprocessing.Queue(8) of the same ten arrays
+service  tf.data service, dispatcher and worker in the producer's process, no compression
+memcpy   copying the batch within the receiver's core: what no transport can reach
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from shared.plan import Plan  # noqa: E402
+
+KINDS = ("memcpy", "plain", "tandem", "queue", "service")
+CREDITS = 8
+FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
+ROWS_PER_MEGABYTE = 4
+RING = 4  # different batches, so that the cores' caches do not do the work
+WARM_UP = 12
+START_DEADLINE_S = 120.0
+GOALS = ("≥ 0.9 × plain ZeroMQ", "≥ 4 × tf.data service", "≤ 0.25 receiver CPU-s/GB")
+
+
+def make_plan(megabytes: int) -> Plan:
+    """A plan whose batches all have the same shape and about this size."""
+    rows = megabytes * ROWS_PER_MEGABYTE
+    frames = np.full(rows * 8, FRAMES)
+    zeros = np.zeros(len(frames), int)
+    return Plan(frames, frames // 6, zeros, zeros, batch_size=rows, seed=1)
+
+
+def make_batches(megabytes: int) -> list[dict[str, np.ndarray]]:
+    """A few batches of the arrays that a data process sends."""
+    generator = np.random.default_rng(0)
+    shape = make_plan(megabytes).batch(0).shape
+    return [
+        {
+            name: generator.integers(0, 100, size).astype(dtype)
+            for name, (dtype, size) in shape.arrays().items()
+        }
+        for _ in range(RING)
+    ]
+
+
+def nbytes_of(batch: dict[str, np.ndarray]) -> int:
+    return sum(array.nbytes for array in batch.values())
+
+
+class Meter:
+    """Counts what arrives, from the end of the warm-up until the time is over."""
+
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self._num_batches = self._num_bytes = 0
+        self._since_s = self._cpu_s = 0.0
+
+    def count(self, num_bytes: int) -> dict | None:
+        """Count one batch; the result when the time is over."""
+        self._num_batches += 1
+        if self._num_batches == WARM_UP:
+            self._since_s, self._cpu_s = time.perf_counter(), time.process_time()
+        elif self._num_batches > WARM_UP:
+            self._num_bytes += num_bytes
+            wall_s = time.perf_counter() - self._since_s
+            if wall_s >= self._seconds:
+                cpu_s, gigabytes = time.process_time() - self._cpu_s, self._num_bytes / 1e9
+                return {"gb_per_s": gigabytes / wall_s, "cpu_s_per_gb": cpu_s / gigabytes}
+        return None
+
+
+def measure(sizes: Iterator[int], seconds: float) -> dict:
+    """Count batches until the time is over; each item is the bytes of one that arrived."""
+    meter = Meter(seconds)
+    for num_bytes in sizes:
+        result = meter.count(num_bytes)
+        if result:
+            return result
+    raise RuntimeError("the stream ended before the time was over")
+
+
+# --- memcpy
+
+
+def receive_memcpy(place: Path, megabytes: int) -> Iterator[int]:
+    source = [np.zeros(megabytes << 20, np.uint8) + n for n in range(RING)]
+    target = [np.empty_like(array) for array in source]
+    while True:
+        for one, other in zip(source, target, strict=True):
+            np.copyto(other, one)
+            yield one.nbytes
+
+
+# --- plain ZeroMQ
+
+
+def produce_plain(place: Path, megabytes: int) -> None:
+    import zmq
+
+    size = nbytes_of(make_batches(megabytes)[0])
+    buffers = [np.random.default_rng(n).bytes(size) for n in range(RING)]
+    dealer = zmq.Context.instance().socket(zmq.DEALER)
+    dealer.set_hwm(0)
+    dealer.connect(f"ipc://{place}/stream")
+    dealer.send(b"hello")
+    number = 0
+    while True:
+        dealer.recv()
+        dealer.send(buffers[number % RING], copy=False)
+        number += 1
+
+
+def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
+    import zmq
+
+    router = zmq.Context.instance().socket(zmq.ROUTER)
+    router.set_hwm(0)
+    router.bind(f"ipc://{place}/stream")
+    peer, _ = router.recv_multipart()
+    for _ in range(CREDITS):
+        router.send_multipart([peer, b""])
+    while True:
+        _, frame = router.recv_multipart(copy=False)
+        array = np.frombuffer(frame.buffer, np.uint8)
+        router.send_multipart([peer, b""])
+        yield array.nbytes
+
+
+# --- Tandem
+
+
+def produce_tandem(place: Path, megabytes: int) -> None:
+    import zmq
+
+    from shared import messages
+    from shared.transport import ClientSocket
+
+    batches, plan = make_batches(megabytes), make_plan(megabytes)
+    socket = ClientSocket(f"ipc://{place}/stream", "run")
+    hello = messages.Hello(
+        "data_worker-0", os.getpid(), "index", plan.fingerprint(), "cpu", "", CREDITS
+    )
+    timings_ms = {"decode": 1.0, "decode_wait": 1.0, "features": 1.0, "readers": 2.0}
+    next_hello_s = 0.0
+    while True:
+        if time.monotonic() >= next_hello_s:
+            socket.send(hello)
+            next_hello_s = time.monotonic() + 1.0
+        socket.socket.poll(250, zmq.POLLIN)
+        for envelope in socket.receive_waiting():
+            socket.session = envelope.session
+            message = envelope.message
+            if isinstance(message, messages.MakeBatch):
+                arrays = batches[message.batch % RING]
+                socket.send(messages.BatchReady(message.batch, 0, timings_ms, 0.5, arrays))
+
+
+def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
+    from model_worker.receiver import Expected, Receiver
+    from model_worker.ticket_ledger import TicketLedger
+    from shared.exclusions import Exclusions
+    from shared.transport import ServerSocket
+
+    plan = make_plan(megabytes)
+    ledger = TicketLedger(CREDITS, 1 << 40, plan.nbytes)
+    expected = Expected("run", "index", plan.fingerprint(), "cpu", 0)
+    socket = ServerSocket(f"ipc://{place}/stream", "run")
+    receiver = Receiver(socket, plan, ledger, expected, Exclusions(), lambda *failure: None)
+    receiver.start()
+    while True:
+        batch = receiver.queue.get()
+        receiver.taken()
+        yield nbytes_of(batch.arrays)
+
+
+# --- multiprocessing.Queue
+
+
+def put_for_ever(queue, core: int, megabytes: int) -> None:
+    os.sched_setaffinity(0, {core})
+    batches, number = make_batches(megabytes), 0
+    while True:
+        queue.put(batches[number % RING])
+        number += 1
+
+
+def receive_queue(place: Path, megabytes: int) -> Iterator[int]:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue(CREDITS)
+    core = int(os.environ["PRODUCER_CORE"])
+    context.Process(target=put_for_ever, args=(queue, core, megabytes), daemon=True).start()
+    while True:
+        yield nbytes_of(queue.get())
+
+
+# --- tf.data service
+
+
+def produce_service(place: Path, megabytes: int) -> None:
+    import tensorflow as tf
+
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    _, address = dispatcher.target.split("://")
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    (place / "address.new").write_text(dispatcher.target)
+    (place / "address.new").rename(place / "address")
+    worker.join()
+
+
+def receive_service(place: Path, megabytes: int) -> Iterator[int]:
+    import tensorflow as tf
+
+    until_s = time.monotonic() + START_DEADLINE_S
+    while not (place / "address").exists():
+        if time.monotonic() > until_s:
+            raise RuntimeError(f"no tf.data service after {START_DEADLINE_S:g} s")
+        time.sleep(0.1)
+    batches = make_batches(megabytes)
+    # Whole batches as constants in the graph: the service has nothing to do but to send them.
+    dataset = tf.data.Dataset.from_tensors(batches[0])
+    for batch in batches[1:]:
+        dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))
+    dataset = dataset.repeat().apply(
+        tf.data.experimental.service.distribute(
+            processing_mode="parallel_epochs",
+            service=(place / "address").read_text(),
+            compression=None,
+            max_outstanding_requests=CREDITS,
+        )
+    )
+    size = nbytes_of(batches[0])
+    for _ in dataset:
+        yield size
+
+
+# --- running them
+
+
+def run_role(role: str, kind: str, megabytes: int, place: Path, seconds: float) -> None:
+    core = int(os.environ["PRODUCER_CORE" if role == "produce" else "RECEIVER_CORE"])
+    os.sched_setaffinity(0, {core})
+    if role == "produce":
+        globals()[f"produce_{kind}"](place, megabytes)
+        return
+    result = measure(globals()[f"receive_{kind}"](place, megabytes), seconds)
+    print(json.dumps(result), flush=True)
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(0)  # the receiving threads would wait for a producer that goes on for ever
+
+
+def run_once(kind: str, megabytes: int, seconds: float, cores: tuple[int, int]) -> dict:
+    """One transport at one size: its two processes from start to end."""
+    environment = {
+        **os.environ,
+        "PRODUCER_CORE": str(cores[0]),
+        "RECEIVER_CORE": str(cores[1]),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    with tempfile.TemporaryDirectory(prefix="transport-") as place:
+        command = [sys.executable, __file__, "--kind", kind, "--megabytes", str(megabytes),
+                   "--place", place, "--seconds", str(seconds), "--role"]  # fmt: skip
+        producer = None
+        if f"produce_{kind}" in globals():
+            producer = subprocess.Popen([*command, "produce"], env=environment)
+        try:
+            found = subprocess.run(
+                [*command, "receive"],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=2 * START_DEADLINE_S + 10 * seconds,
+                check=True,
+            )
+        finally:
+            if producer:
+                producer.send_signal(signal.SIGKILL)
+                producer.wait()
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def with_spread(values: list[float], digits: int = 2) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} [{low:.{digits}f}–{high:.{digits}f}]"
+
+
+def print_table(results: dict, kinds: list[str], sizes: list[int]) -> None:
+    print(f"\n{'transport':10}", *(f"{f'{size} MB: GB/s':>20}{'CPU-s/GB':>18}" for size in sizes))
+    for kind in kinds:
+        cells = []
+        for size in sizes:
+            runs = results[kind, size]
+            cells.append(f"{with_spread([run['gb_per_s'] for run in runs]):>20}")
+            cells.append(f"{with_spread([run['cpu_s_per_gb'] for run in runs]):>18}")
+        print(f"{kind:10}", *cells)
+
+
+def print_goals(results: dict, size: int) -> None:
+    """What the project has promised, for one size of batch."""
+    print(f"\nGoals, at {size} MB:")
+    tandem = results["tandem", size]
+    for other, least, words in (("plain", 0.9, GOALS[0]), ("service", 4.0, GOALS[1])):
+        if (other, size) in results:
+            ratios = [
+                ours["gb_per_s"] / theirs["gb_per_s"]
+                for ours, theirs in zip(tandem, results[other, size], strict=True)
+            ]
+            reached = statistics.median(ratios) >= least
+            print(f"  {'✅' if reached else '❌'} {words}: {with_spread(ratios)}")
+    costs = [run["cpu_s_per_gb"] for run in tandem]
+    reached = statistics.median(costs) <= 0.25
+    print(f"  {'✅' if reached else '❌'} {GOALS[2]}: {with_spread(costs, 3)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8, 32], metavar="MB")
+    parser.add_argument("--seconds", type=float, default=3.0, help="measured, of each run")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--role", choices=("produce", "receive"), help=argparse.SUPPRESS)
+    parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--megabytes", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.role:
+        run_role(flags.role, flags.kind, flags.megabytes, flags.place, flags.seconds)
+        return
+    available = sorted(os.sched_getaffinity(0))
+    cores = (available[0], available[-1])
+    print(f"Producer on core {cores[0]}, receiver on core {cores[1]}; {flags.repeats} repeats of "
+          f"{flags.seconds:g} s; load {os.getloadavg()[0]:.1f} at the start", flush=True)  # fmt: skip
+    kinds = [kind for kind in KINDS if kind in flags.only]
+    results: dict = {(kind, size): [] for kind in kinds for size in flags.sizes}
+    for repeat in range(flags.repeats):
+        for size in flags.sizes:
+            for kind in kinds:
+                result = run_once(kind, size, flags.seconds, cores)
+                results[kind, size].append(result)
+                print(f"  {repeat + 1}/{flags.repeats} {size:3} MB {kind:8} "
+                      f"{result['gb_per_s']:6.2f} GB/s {result['cpu_s_per_gb']:6.3f} CPU-s/GB",
+                      flush=True)  # fmt: skip
+    print_table(results, kinds, flags.sizes)
+    for size in flags.sizes:
+        if ("tandem", size) in results:
+            print_goals(results, size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The data process: speech files in, finished batches out."""

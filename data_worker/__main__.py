@@ -1,0 +1,82 @@
+"""`python -m data_worker --run runs/NAME`: one data process of a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from shared.endpoints import check_endpoint, default_endpoint
+from shared.errors import TandemError
+from shared.reporting import Reporter
+from shared.supervision import EXIT_INTERRUPTED
+from shared.worker_start import (
+    StopFlag,
+    begin_worker,
+    busy_meter,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
+
+log = logging.getLogger("data_worker")
+
+_STARTING_DEADLINE_S = 180.0
+_CAPACITY = 8  # tickets at once: enough to read ahead, few enough to share the work out evenly
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        print(f"❌ {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _work(reporter: Reporter) -> int:
+    flags = worker_parser("python -m data_worker", "--connect").parse_all(sys.argv[1:])
+    reporter.phase("starting", _STARTING_DEADLINE_S)
+    run, config = open_run(flags)
+    should_stop = StopFlag()
+    device_kind = fix_gpu("data", flags, config)
+    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
+    endpoint = check_endpoint(endpoint)
+    tf = start_tensorflow("data", device_kind, config)
+    if device_kind != "cpu":
+        reporter.say("   Configured memory growth for data GPU")
+
+    # Everything below imports TensorFlow, whose device had to be settled first.
+    from data_worker.assembly import make_batch_maker, make_hello
+    from data_worker.serving import DataServer, Progress
+    from shared.index import Index
+    from shared.run_plan import plan_of
+    from shared.transport import ClientSocket
+
+    index = Index.load(run.index)
+    plan = plan_of(config, index)
+    name = flags.name or f"data_worker-by-hand-{os.getpid()}"
+    progress, busy = Progress(reporter), busy_meter(device_kind)
+    server = DataServer(
+        ClientSocket(endpoint, config.run.run_id),
+        make_hello(name, index, plan, device_kind, tf.__version__, _CAPACITY),
+        lambda on_done: make_batch_maker(
+            config, index, plan, on_done, progress.note, lambda: busy.share,
+            lambda begins: server.compiling(begins), device_kind, Path(flags.run),
+        ),
+        reporter,
+        progress,
+        busy,
+        should_stop,
+    )
+    reason = server.serve()
+    log.info("ended: %s", reason)
+    return EXIT_INTERRUPTED if should_stop() else 0  # 0 would mean: the run is over
+
+
+if __name__ == "__main__":
+    sys.exit(main())

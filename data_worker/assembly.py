@@ -1,0 +1,106 @@
+"""Puts a data process's parts together from a run's configuration and index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from data_worker.audio import load_utterance
+from data_worker.batch_maker import BatchMaker
+from data_worker.cache import DiskCache, MemoryCache, NoCache
+from data_worker.features import FEATURES_VERSION, FeatureExtractor
+from data_worker.readers import ReaderPool
+from shared import messages
+from shared.config import Config
+from shared.cores import num_cores
+from shared.index import Index
+from shared.plan import Plan
+
+
+def make_hello(
+    name: str, index: Index, plan: Plan, device_kind: str, tensorflow: str, capacity: int
+) -> messages.Hello:
+    """How this data process introduces itself."""
+    return messages.Hello(
+        worker=name,
+        pid=os.getpid(),
+        index_fingerprint=index.fingerprint,
+        plan_fingerprint=plan.fingerprint(),
+        device_kind=device_kind,
+        tensorflow=tensorflow,
+        capacity=capacity,
+    )
+
+
+def make_loader(config: Config, index: Index) -> Callable[[int], np.ndarray]:
+    """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,)."""
+    roots = [Path(config.data.train_data), Path(config.data.val_data or config.data.train_data)]
+
+    def load(row: int) -> np.ndarray:
+        return load_utterance(
+            roots[index.root[row]] / index.paths[row],
+            int(index.start[row]),
+            int(index.num_samples[row]),
+            int(index.sample_rate[row]),
+            config.data.normalise_loudness,
+        )
+
+    return load
+
+
+def make_cache(config: Config, index: Index, device_kind: str, run: Path):
+    """The feature cache that the configuration asks for."""
+    max_bytes = config.data.cache_megabytes << 20
+    if config.data.cache == "memory":
+        return MemoryCache(max_bytes)
+    if config.data.cache == "off":
+        return NoCache()
+
+    def key_of(row: int) -> str:
+        return "|".join(
+            str(part)
+            for part in (
+                FEATURES_VERSION,
+                device_kind,
+                config.data.normalise_loudness,
+                index.root[row],
+                index.paths[row],
+                index.file_size[row],
+                index.file_mtime_ns[row],
+                index.start[row],
+                index.num_samples[row],
+            )
+        )
+
+    return DiskCache(run.parent / ".feature-cache", max_bytes, key_of)
+
+
+def make_batch_maker(
+    config: Config,
+    index: Index,
+    plan: Plan,
+    on_done: Callable,
+    on_progress: Callable[[], None],
+    cores_busy: Callable[[], float],
+    on_new_shape: Callable[[bool], None],
+    device_kind: str,
+    run: Path,
+) -> BatchMaker:
+    """Readers, features and cache as one maker of batches."""
+    readers = ReaderPool(
+        make_loader(config, index), config.data.num_workers or max(2, num_cores()), on_progress
+    )
+    return BatchMaker(
+        index,
+        plan,
+        FeatureExtractor(index.mel_basis),
+        make_cache(config, index, device_kind, run),
+        readers,
+        on_done,
+        # A number of readers that the user chose is not tuned away.
+        cores_busy if not config.data.num_workers else lambda: 1.0,
+        on_new_shape,
+    )

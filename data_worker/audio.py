@@ -1,0 +1,134 @@
+"""One utterance from its file to audio at 22,050 Hz, and to the padded row for the features."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from shared.errors import AudioError
+from shared.mel import HOP, PAD, SAMPLE_RATE, frames_of, reflected, resampled_length
+
+PEAK = 0.95
+# Keeps digital silence from being divided by its own zero peak.
+_SMALLEST_PEAK = 1e-5
+# What storage says when it may answer better a second later. ENOENT is here because network
+# mounts lose sight of files for a moment.
+_TRANSIENT_ERRNOS = frozenset(
+    {
+        errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.EHOSTDOWN, errno.EINTR, errno.EIO,
+        errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM, errno.ENOTCONN, errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)  # fmt: skip
+_SNDFILE_SYSTEM_ERROR = 2
+
+
+def load_utterance(
+    path: str | Path, start: int, num_samples: int, sample_rate_expected: int, normalise: bool
+) -> np.ndarray:
+    """The stretch [start, start + num_samples) of a file: mono float32 (samples,) at 22,050 Hz.
+
+    `start` and `num_samples` count samples of the file itself; the result has exactly
+    `resampled_length(num_samples, sample_rate_expected)` of them.
+
+    Raises:
+        AudioError: the file can't be opened or decoded, is no longer what the index describes, or
+            holds values that are not finite; `transient` if reading it again may help.
+    """
+    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected))
+    if not np.isfinite(audio).all():
+        raise AudioError(
+            f"{path}: {np.count_nonzero(~np.isfinite(audio))} samples are not finite numbers. "
+            f"Export the recording again, or take it out of the metadata."
+        )
+    audio = _resample(audio, sample_rate_expected)
+    if normalise:
+        audio *= np.float32(PEAK / max(float(np.abs(audio).max(initial=0)), _SMALLEST_PEAK))
+    return audio
+
+
+def pad_length(num_frames: int) -> int:
+    """Samples in a row that holds `num_frames` mel frames."""
+    return num_frames * HOP + 2 * PAD
+
+
+def pad_reflect(audio: np.ndarray, num_frames: int, first_frame: int = 0) -> np.ndarray:
+    """A row for the feature graph, float32 (num_frames * 256 + 768,), from `first_frame` on.
+
+    The row starts with the frame's 384 samples of context (mirrored at the utterance's own ends)
+    and is cut after its last whole frame; the rest is zero. So what the graph sees of an utterance
+    does not depend on the length of the row it sits in.
+    """
+    row = np.zeros(pad_length(num_frames), np.float32)
+    own_frames = min(frames_of(len(audio)) - first_frame, num_frames)
+    if own_frames > 0:
+        begin = first_frame * HOP
+        row[: pad_length(own_frames)] = reflected(audio)[begin : begin + pad_length(own_frames)]
+    return row
+
+
+def _decode(path: Path, start: int, num_samples: int, sample_rate_expected: int) -> np.ndarray:
+    """float32 (num_samples, channels)."""
+    end = start + num_samples
+    try:
+        # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise _system_error(path, error) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise AudioError(f"{path}: is not a regular file. Put the recording itself there.")
+        with soundfile.SoundFile(descriptor, closefd=False) as file:
+            if file.samplerate != sample_rate_expected:
+                raise AudioError(
+                    f"{path}: has {file.samplerate} Hz; the index says {sample_rate_expected}. "
+                    f"The file changed; start the run again to prepare the data anew."
+                )
+            # Read from the beginning: compressed formats do not seek to an exact sample.
+            audio = file.read(end, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "
+            f"Convert the recording again, or take it out of the metadata.",
+            transient=error.code == _SNDFILE_SYSTEM_ERROR,
+        ) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+    finally:
+        os.close(descriptor)
+    if len(audio) < end:
+        raise AudioError(
+            f"{path}: ends after {len(audio)} samples; the index says at least {end}. The file is "
+            f"truncated or changed; mend it and start the run again."
+        )
+    return audio[start:]
+
+
+def _system_error(path: Path, error: OSError) -> AudioError:
+    return AudioError(
+        f"{path}: can't be read ({error.strerror or error}). Check the disk and the file's "
+        f"permissions.",
+        transient=error.errno in _TRANSIENT_ERRNOS,
+    )
+
+
+def _to_mono(audio: np.ndarray) -> np.ndarray:
+    """The mean of the channels: float32 (samples,)."""
+    if audio.shape[1] == 1:
+        return np.ascontiguousarray(audio[:, 0])
+    return audio.mean(axis=1, dtype=np.float32)
+
+
+def _resample(audio: np.ndarray, sample_rate: int) -> np.ndarray:
+    """float32 at 22,050 Hz, of exactly the length that the index and the plan count with."""
+    if sample_rate == SAMPLE_RATE:
+        return audio
+    length = resampled_length(len(audio), sample_rate)
+    resampled = soxr.resample(audio, sample_rate, SAMPLE_RATE)[:length].astype(np.float32)
+    return np.pad(resampled, (0, length - len(resampled)))

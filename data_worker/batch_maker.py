@@ -1,0 +1,236 @@
+"""Tickets to batches: utterances are read ahead in threads, features of a whole batch made at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import numpy as np
+
+from data_worker.audio import pad_length, pad_reflect
+from data_worker.cache import COLUMNS
+from data_worker.features import FeatureExtractor
+from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
+from shared.buckets import REFERENCE_FRAMES
+from shared.errors import AudioError
+from shared.exclusions import Exclusions
+from shared.index import Index
+from shared.mel import HOP, LOG_FLOOR, MEL_BINS
+from shared.plan import FILLER, BatchPlan, Plan
+
+_TUNE_EVERY_BATCHES = 8
+_MAX_READERS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeBatch:
+    """A finished batch."""
+
+    batch: int
+    exclusions_version: int
+    arrays: dict[str, np.ndarray]
+    timings_ms: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedRow:
+    """A batch that can't be made because of one utterance."""
+
+    batch: int
+    row: int
+    reason: str
+
+
+@dataclasses.dataclass
+class _Job:
+    plan: BatchPlan
+    version: int
+    features: dict[int, np.ndarray]  # row -> cached (frames, 82)
+    audio: dict[int, Future[ReadAudio]]  # row -> to come
+    submitted_s: float
+
+
+class BatchMaker:
+    """Works on tickets in the order they come; decoding, features and sending overlap."""
+
+    def __init__(
+        self,
+        index: Index,
+        plan: Plan,
+        extractor: FeatureExtractor,
+        cache,
+        readers: ReaderPool,
+        on_done: Callable[[MadeBatch | FailedRow | BaseException], None],
+        cores_busy: Callable[[], float] = lambda: 1.0,
+        on_new_shape: Callable[[bool], None] = lambda begins: None,
+    ):
+        self._index = index
+        self._plan = plan
+        self._extractor = extractor
+        self._cache = cache
+        self._readers = readers
+        self._on_done = on_done
+        self._cores_busy = cores_busy
+        self._on_new_shape = on_new_shape
+        self._known_shapes: set = set()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waited_ms = self._worked_ms = 0.0
+        self._num_made = 0
+        self._thread = threading.Thread(target=self._run, name="features", daemon=True)
+        self._thread.start()
+
+    def submit(self, batch: int, exclusions: Exclusions) -> None:
+        """Begin with a ticket: what is not cached is asked of the readers at once."""
+        plan = self._plan.batch(batch, exclusions)
+        job = _Job(plan, exclusions.version, {}, {}, time.perf_counter())
+        for row in np.unique(np.concatenate([plan.rows, plan.references])).tolist():
+            if row == FILLER:
+                continue
+            cached = self._cache.get(row)
+            if cached is None:
+                job.audio[row] = self._readers.read(row)
+            else:
+                job.features[row] = cached
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                self._on_done(self._make(job))
+            except BaseException as error:  # the serving loop decides what it means
+                self._on_done(error)
+
+    def _make(self, job: _Job) -> MadeBatch | FailedRow:
+        started_s = time.perf_counter()
+        audio: dict[int, np.ndarray] = {}
+        read_ms = 0.0
+        for row, future in job.audio.items():
+            try:
+                read = future.result()
+            except AudioError as error:
+                return FailedRow(job.plan.index, row, str(error))
+            audio[row] = read.audio
+            read_ms += read.read_ms
+        read_at_s = time.perf_counter()
+        is_new_shape = job.plan.shape not in self._known_shapes
+        if is_new_shape:
+            self._on_new_shape(True)
+        arrays = self._assemble(job, audio)
+        if is_new_shape:
+            self._known_shapes.add(job.plan.shape)
+            self._on_new_shape(False)
+        done_s = time.perf_counter()
+        self._tune((read_at_s - started_s) * 1000, (done_s - read_at_s) * 1000)
+        timings_ms = {
+            "decode": read_ms,
+            "decode_wait": (read_at_s - started_s) * 1000,
+            "features": (done_s - read_at_s) * 1000,
+            "readers": float(self._readers.num_threads),
+        }
+        return MadeBatch(job.plan.index, job.version, arrays, timings_ms)
+
+    def _tune(self, waited_ms: float, worked_ms: float) -> None:
+        self._waited_ms += waited_ms
+        self._worked_ms += worked_ms
+        self._num_made += 1
+        if self._num_made % _TUNE_EVERY_BATCHES == 0:
+            share = self._waited_ms / max(1e-9, self._waited_ms + self._worked_ms)
+            self._readers.grow_to(
+                next_reader_count(
+                    self._readers.num_threads, _MAX_READERS, share, self._cores_busy()
+                )
+            )
+            self._waited_ms = self._worked_ms = 0.0
+
+    def _assemble(self, job: _Job, audio: dict[int, np.ndarray]) -> dict[str, np.ndarray]:
+        plan, index, shape = job.plan, self._index, job.plan.shape
+        arrays = {name: np.zeros(size, dtype) for name, (dtype, size) in shape.arrays().items()}
+        arrays["mel"].fill(np.log(LOG_FLOOR))
+        arrays["reference_mel"].fill(np.log(LOG_FLOOR))
+        arrays["symbol_lengths"].fill(1)
+        arrays["mel_lengths"].fill(1)
+        arrays["rows"][:] = plan.rows
+        self._compute_missing(job, audio)
+        for slot, row in enumerate(plan.rows.tolist()):
+            if row == FILLER:
+                continue
+            features, symbols = job.features[row], index.symbols[row]
+            frames = len(features)
+            arrays["symbols"][slot, : len(symbols)] = symbols
+            arrays["symbol_lengths"][slot] = len(symbols)
+            arrays["mel"][slot, :frames] = features[:, :MEL_BINS]
+            arrays["energy"][slot, :frames] = features[:, MEL_BINS]
+            arrays["pitch"][slot, :frames] = features[:, MEL_BINS + 1]
+            arrays["mel_lengths"][slot] = frames
+            arrays["speaker"][slot] = index.speaker[row]
+            arrays["weight"][slot] = 1.0
+        self._fill_references(job, audio, arrays["reference_mel"])
+        return arrays
+
+    def _compute_missing(self, job: _Job, audio: dict[int, np.ndarray]) -> None:
+        """Features of the batch's own utterances that were not cached, all in one call."""
+        missing = [
+            (slot, row)
+            for slot, row in enumerate(job.plan.rows.tolist())
+            if row != FILLER and row not in job.features
+        ]
+        if not missing:
+            return
+        shape = job.plan.shape
+        rows = np.zeros((shape.rows, pad_length(shape.frames)), np.float32)
+        lengths = np.ones(shape.rows, np.int32)
+        for slot, row in missing:
+            rows[slot] = pad_reflect(audio[row], shape.frames)
+            lengths[slot] = len(audio[row]) // HOP
+        mel, energy, pitch = self._extractor(rows, lengths)
+        mel, energy, pitch = np.asarray(mel), np.asarray(energy), np.asarray(pitch)
+        for slot, row in missing:
+            features = np.empty((lengths[slot], COLUMNS), np.float32)
+            features[:, :MEL_BINS] = mel[slot, : lengths[slot]]
+            features[:, MEL_BINS] = energy[slot, : lengths[slot]]
+            features[:, MEL_BINS + 1] = pitch[slot, : lengths[slot]]
+            job.features[row] = features
+            self._cache.put(row, features)
+
+    def _fill_references(
+        self, job: _Job, audio: dict[int, np.ndarray], target: np.ndarray
+    ) -> None:
+        """A crop of each reference clip's mel: from its features if they are known, else made."""
+        missing: list[tuple[int, int, int]] = []
+        rows = np.zeros((len(target), pad_length(REFERENCE_FRAMES)), np.float32)
+        lengths = np.ones(len(target), np.int32)
+        for slot, row in enumerate(job.plan.references.tolist()):
+            if row == FILLER:
+                continue
+            known = job.features.get(row)
+            frames = len(known) if known is not None else len(audio[row]) // HOP
+            start = crop_start(frames, float(job.plan.reference_offsets[slot]))
+            count = min(frames, REFERENCE_FRAMES)
+            if known is not None:
+                target[slot] = tiled(known[start : start + count, :MEL_BINS])
+            else:
+                rows[slot] = pad_reflect(audio[row], REFERENCE_FRAMES, first_frame=start)
+                lengths[slot] = count
+                missing.append((slot, start, count))
+        if missing:
+            mel = np.asarray(self._extractor.mel(rows, lengths))
+            for slot, _, count in missing:
+                target[slot] = tiled(mel[slot, :count])
+
+
+def crop_start(frames: int, offset: float) -> int:
+    """First frame of a reference crop, for an offset in [0, 1)."""
+    return int(offset * max(1, frames - REFERENCE_FRAMES + 1))
+
+
+def tiled(mel: np.ndarray) -> np.ndarray:
+    """A clip's mel (frames, 80), repeated to REFERENCE_FRAMES where it is shorter."""
+    repeats = -(-REFERENCE_FRAMES // len(mel))
+    return np.tile(mel, (repeats, 1))[:REFERENCE_FRAMES] if repeats > 1 else mel

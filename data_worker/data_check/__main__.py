@@ -1,0 +1,95 @@
+"""`python -m data_worker.data_check`: what `launcher.py check-data` runs in a child process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from shared.commands.check_data import read_flags
+from shared.errors import DataError, InputError
+from shared.foreground_child import foreground_main
+from shared.output_files import write_file
+
+EXIT_USABLE, EXIT_SOME_LEFT_OUT, EXIT_UNUSABLE = 0, 1, 2
+
+
+def work(arguments: list[str]) -> int:
+    """Look at the data set, show what was found, and return the exit code."""
+    # One process per core: threads of the linear algebra library would only get in their way.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from data_worker.data_check.findings import look_at
+
+    flags, config = read_flags(arguments)
+    result_out = _stdout_for_json_alone() if flags.json else sys.stdout
+    progress = _ProgressLine()
+    began_s = time.monotonic()
+    try:
+        findings = look_at(config, progress.show)
+    except DataError as error:
+        if flags.json:
+            _write_json(result_out, {"problems": [], "summary": {"refusal": str(error)}})
+        raise
+    finally:
+        progress.clear()
+    findings["summary"]["seconds"] = round(time.monotonic() - began_s, 2)
+    if flags.html:
+        from shared.console.data_page import data_page
+
+        write_file(flags.html, data_page(findings).encode())
+    if flags.json:
+        _write_json(result_out, findings)
+    else:
+        from shared.console.data_text import show_findings
+
+        show_findings(findings)
+        if flags.html:
+            print(f"\n📄 The same with pictures: {flags.html}")
+    if not findings["summary"]["trainable"]:
+        return EXIT_UNUSABLE
+    return EXIT_SOME_LEFT_OUT if findings["problems"] else EXIT_USABLE
+
+
+def _stdout_for_json_alone():
+    """What libraries or other processes print goes to standard error from here on."""
+    sys.stdout.flush()
+    alone = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return alone
+
+
+def _write_json(file, findings: dict) -> None:
+    try:
+        json.dump(findings, file, ensure_ascii=True, allow_nan=False)
+        file.write("\n")
+        file.flush()
+    except BrokenPipeError:
+        raise InputError("nobody reads the output any more.") from None
+
+
+class _ProgressLine:
+    """One line on standard error that is rewritten on a terminal, and nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._shown_s, self._dirty = 0.0, False
+
+    def show(self, done: int, total: int, what: str) -> None:
+        now_s = time.monotonic()
+        if not self._live or (done < total and now_s - self._shown_s < 0.1):
+            return
+        self._shown_s, self._dirty = now_s, True
+        share = f" {done:,}/{total:,}" if total else ""
+        sys.stderr.write(f"\r\x1b[K{what}{share}"[: os.get_terminal_size(2).columns + 3])
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._dirty:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(foreground_main(work))

@@ -1,0 +1,92 @@
+"""`python -m data_worker.device_check`: the data process's part in `launcher.py validate`.
+
+Tells the launcher what it sees, makes arrays on its device, and sends them as a batch is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+
+import numpy as np
+
+from shared import messages
+from shared.buckets import BucketShape
+from shared.device_facts import device_facts
+from shared.errors import TandemError
+from shared.index import Index
+from shared.reporting import Reporter
+from shared.run_plan import plan_of
+from shared.transport import ClientSocket
+from shared.worker_start import begin_worker, fix_gpu, open_run, start_tensorflow, worker_parser
+
+_ANSWER_DEADLINE_S = 240.0  # the model process builds its model first
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        return error.exit_code
+    except Exception as error:
+        reporter.failure(f"{type(error).__name__}: {error}")
+        raise  # its log says where
+
+
+def _work(reporter: Reporter) -> int:
+    flags = worker_parser("python -m data_worker.device_check", "--connect").parse_all(sys.argv[1:])
+    run, config = open_run(flags)
+    device_kind = fix_gpu("data", flags, config)
+    tf = start_tensorflow("data", device_kind, config)
+    reporter.tell("device", **device_facts(tf, device_kind))
+    device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+    shape = plan_of(config, Index.load(run.index)).batch(0).shape
+    arrays, made_on = _made_on_device(tf, device, shape)
+    reporter.tell("sent", sha256=_digest_of(arrays), device=made_on)
+    _send(flags.endpoint, config.run.run_id, arrays)
+    return 0
+
+
+def _made_on_device(tf, device: str, shape: BucketShape) -> tuple[dict[str, np.ndarray], str]:
+    """Noise in the arrays of one batch, made on the device; and where the mel really was."""
+    arrays, made_on = {}, ""
+    for number, (name, (dtype, dimensions)) in enumerate(shape.arrays().items()):
+        with tf.device(device):
+            noise = tf.random.stateless_normal(dimensions, seed=(7, number))
+            tensor = noise if dtype == "float32" else tf.cast(1000 * noise, dtype)
+        made_on = tensor.backing_device if name == "mel" else made_on
+        arrays[name] = np.ascontiguousarray(tensor.numpy())
+    return arrays, made_on
+
+
+def _digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and bytes, as the model process computes it."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array)
+    return digest.hexdigest()
+
+
+def _send(endpoint: str, run_id: str, arrays: dict[str, np.ndarray]) -> None:
+    """Send the arrays and stay until the other side has them."""
+    socket = ClientSocket(endpoint, run_id)
+    try:
+        socket.send(messages.BatchReady(0, 0, {}, 0.0, arrays))
+        until_s = time.monotonic() + _ANSWER_DEADLINE_S
+        while time.monotonic() < until_s:
+            socket.socket.poll(250)
+            for received in socket.receive_waiting():
+                if isinstance(getattr(received, "message", None), messages.StopProducing):
+                    return
+        raise TandemError(f"the model process took no batch in {_ANSWER_DEADLINE_S:g} s.")
+    finally:
+        socket.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Reader threads: utterances from disk to 22,050 Hz audio, retried, counted, resizable."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import numpy as np
+
+from shared.errors import AudioError
+
+_RETRY_AFTER_S = (0.1, 0.5, 2.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadAudio:
+    """One utterance's audio, float32 (samples,), and what it cost."""
+
+    audio: np.ndarray
+    read_ms: float
+
+
+class ReaderPool:
+    """Runs `load(row)` in threads, first asked first served."""
+
+    def __init__(
+        self,
+        load: Callable[[int], np.ndarray],
+        num_threads: int,
+        on_progress: Callable[[], None] = lambda: None,
+        wait: Callable[[float], object] = time.sleep,
+    ):
+        self._load = load
+        self._on_progress = on_progress
+        self._wait = wait
+        self._wanted: queue.SimpleQueue = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self.grow_to(num_threads)
+
+    @property
+    def num_threads(self) -> int:
+        return len(self._threads)
+
+    def grow_to(self, num_threads: int) -> None:
+        while len(self._threads) < num_threads:
+            name = f"reader-{len(self._threads)}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def read(self, row: int) -> Future[ReadAudio]:
+        """The utterance's audio, in time; an AudioError when it can't be had."""
+        future: Future[ReadAudio] = Future()
+        self._wanted.put((row, future))
+        return future
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._wanted.put(None)
+
+    def _run(self) -> None:
+        while (item := self._wanted.get()) is not None:
+            row, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self._load_with_retries(row))
+            except BaseException as error:
+                future.set_exception(error)
+            self._on_progress()
+
+    def _load_with_retries(self, row: int) -> ReadAudio:
+        for pause_s in (*_RETRY_AFTER_S, None):
+            started_s = time.perf_counter()
+            try:
+                audio = self._load(row)
+            except AudioError as error:
+                if not error.transient or pause_s is None:
+                    raise
+                self._wait(pause_s)
+                continue
+            return ReadAudio(audio, (time.perf_counter() - started_s) * 1000)
+        raise AssertionError("unreachable")
+
+
+def next_reader_count(current: int, maximum: int, waited_share: float, cores_busy: float) -> int:
+    """How many readers to use next, from what the last batches measured.
+
+    More readers help only while the batches wait for them and the cores are not the reason: then
+    it is the storage that is slow, and its delays can be overlapped.
+    """
+    if waited_share > 0.2 and cores_busy < 0.85:
+        return min(maximum, current * 2)
+    return current

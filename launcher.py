@@ -1,0 +1,61 @@
+"""Tandem's command line: one command is one training run."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+
+from shared.errors import GpuError, TandemError
+
+# name -> (module with a main(arguments) -> exit code, what it does)
+COMMANDS = {
+    "demo": ("shared.commands.demo", "make a small speech corpus and train on two fake GPUs"),
+    "validate": ("shared.commands.validate", "the five checks of a two-GPU machine"),
+    "check-data": ("shared.commands.check_data", "every bad row of a data set, with its reason"),
+    "report": ("shared.commands.report", "write a run's report.html again"),
+    "speak": ("shared.commands.speak", "text to a wav, with the voice of a run"),
+    "export": ("shared.commands.export", "the voice of a run as a SavedModel"),
+}
+
+
+def run(config):
+    """Train as the configuration says; returns a RunResult.
+
+    Raises:
+        TandemError: the run could not be started.
+    """
+    from shared.commands.train import run as train
+
+    return train(config, started_s=time.time())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code; every expected error is a sentence."""
+    started_s = time.time()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        if arguments and arguments[0] in COMMANDS:
+            return importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
+        from shared.commands.train import main as train
+
+        commands = {name: words for name, (_, words) in COMMANDS.items()}
+        return train(arguments, commands, started_s)
+    except TandemError as error:
+        print(f"❌ {error}", file=sys.stderr)
+        if isinstance(error, GpuError):
+            print("❌ Multi-GPU mode was requested but configuration failed", file=sys.stderr)
+            print(
+                "   Please check your GPU indices and ensure you have at least 2 GPUs",
+                file=sys.stderr,
+            )
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The model process: trains the acoustic model from a bounded, ordered queue of batches."""

@@ -1,0 +1,67 @@
+"""`python -m model_worker --run runs/NAME`: the model process of a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+
+from shared.endpoints import check_endpoint, default_endpoint, remove_socket
+from shared.errors import TandemError
+from shared.reporting import Reporter
+from shared.training_run import START_VARIABLE
+from shared.worker_start import (
+    StopFlag,
+    begin_worker,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
+
+log = logging.getLogger("model_worker")
+
+_STARTING_DEADLINE_S = 300.0
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        print(f"❌ {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _work(reporter: Reporter) -> int:
+    flags = worker_parser("python -m model_worker", "--listen").parse_all(sys.argv[1:])
+    reporter.phase("starting", _STARTING_DEADLINE_S)
+    started_s = float(os.environ.get(START_VARIABLE) or time.time())
+    run, config = open_run(flags)
+    lock = run.lock("model process")
+    should_stop = StopFlag()
+    device_kind = fix_gpu("model", flags, config)
+    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
+    endpoint = check_endpoint(endpoint)
+    start_tensorflow("model", device_kind, config)
+    if device_kind != "cpu":
+        reporter.say("   Configured memory growth for model GPU")
+
+    # Everything below imports TensorFlow, whose device had to be settled first.
+    from model_worker.session import Session
+
+    session = Session(run, config, endpoint, device_kind, reporter, should_stop, started_s)
+    try:
+        while (code := session.train()) is None:
+            log.info("rolled back; training again from the last checkpoint")
+        return code
+    finally:
+        remove_socket(endpoint)
+        os.close(lock)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

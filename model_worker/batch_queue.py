@@ -1,0 +1,65 @@
+"""The ordered queue between the receiving thread and the training loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class ReceivedBatch:
+    """One batch as it came off the wire, with where its time went."""
+
+    index: int
+    arrays: dict[str, np.ndarray]
+    timings_ms: dict[str, float]
+    data_busy: float
+    received_s: float  # time.monotonic()
+
+
+class StreamEnded(Exception):  # noqa: N818 - an event, not an error
+    """There will be no further batch."""
+
+
+class BatchQueue:
+    """Holds batches by number and gives them out in order. Bounded by whoever issues tickets."""
+
+    def __init__(self, first_batch: int):
+        self._next = first_batch
+        self._held: dict[int, ReceivedBatch] = {}
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+
+    def put(self, batch: ReceivedBatch) -> None:
+        with self._changed:
+            self._held[batch.index] = batch
+            self._changed.notify_all()
+
+    def discard(self, index: int) -> None:
+        """Forget a batch that must be made again."""
+        with self._changed:
+            self._held.pop(index, None)
+
+    def get(self) -> ReceivedBatch:
+        """The next batch in order; waits for it.
+
+        Raises:
+            StreamEnded: the queue was closed.
+            BaseException: what the receiving thread failed with.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._next in self._held or self._failure)
+            if self._next not in self._held:
+                raise self._failure
+            batch = self._held.pop(self._next)
+            self._next += 1
+            return batch
+
+    def close(self, failure: BaseException | None = None) -> None:
+        """Wake whoever waits; batches that are already here in order can still be had."""
+        with self._changed:
+            if self._failure is None:
+                self._failure = failure or StreamEnded()
+            self._changed.notify_all()

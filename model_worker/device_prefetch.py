@@ -1,0 +1,91 @@
+"""Copies batches to the device ahead of the step that needs them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import queue
+import threading
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from model_worker.batch_queue import BatchQueue, ReceivedBatch
+
+_AHEAD = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceBatch:
+    """A batch whose tensors are on the device."""
+
+    received: ReceivedBatch
+    tensors: dict[str, tf.Tensor]
+    sha256: str  # of its arrays, when asked for
+    copy_ms: float
+
+
+class DevicePrefetch:
+    """A thread between the ordered queue and the training loop."""
+
+    def __init__(self, source: BatchQueue, device: str, hash_arrays: bool):
+        self._source = source
+        self._device = device
+        self._hash_arrays = hash_arrays
+        self._ready: queue.Queue[DeviceBatch | BaseException] = queue.Queue(_AHEAD)
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="device-prefetch", daemon=True)
+        self._thread.start()
+
+    def get(self, timeout_s: float) -> DeviceBatch | None:
+        """The next batch in order, or None when it has not come in time.
+
+        Raises:
+            StreamEnded: there will be none.
+        """
+        try:
+            item = self._ready.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._put(self._copy(self._source.get()))
+        except BaseException as ended:
+            self._put(ended)
+
+    def _put(self, item: DeviceBatch | BaseException) -> None:
+        while not self._closed:
+            try:
+                self._ready.put(item, timeout=0.5)
+            except queue.Full:
+                continue
+            return
+
+    def _copy(self, received: ReceivedBatch) -> DeviceBatch:
+        started_s = time.perf_counter()
+        with tf.device(self._device):
+            tensors = {
+                name: tf.identity(tf.convert_to_tensor(array))
+                for name, array in received.arrays.items()
+            }
+        copy_ms = (time.perf_counter() - started_s) * 1000
+        digest = digest_of(received.arrays) if self._hash_arrays else ""
+        return DeviceBatch(received, tensors, digest, copy_ms)
+
+
+def digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over the arrays of a batch: names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()

@@ -1,0 +1,324 @@
+"""The receiving thread: owns the socket and the ledger, fills the ordered queue.
+
+The training loop touches this only through `queue.get()`, `taken()` and a few counters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import zmq
+
+from model_worker import ticket_ledger as ledger_module
+from model_worker.batch_queue import BatchQueue, ReceivedBatch
+from model_worker.ticket_ledger import TicketLedger
+from shared import messages
+from shared.errors import ProtocolError, TandemError
+from shared.exclusions import Exclusions
+from shared.plan import Plan
+from shared.transport import ServerSocket
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 250
+_PING_EVERY_S = 0.5
+_SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
+_EXCLUSIONS_PER_MESSAGE = 4000
+_BAD_MESSAGES_LOGGED = 20
+
+
+@dataclasses.dataclass
+class _Peer:
+    name: str
+    pid: int
+    known_exclusions: int = 0
+    heard_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What a data process must show to be let in."""
+
+    run: str
+    index_fingerprint: str
+    plan_fingerprint: str
+    device_kind: str
+    num_rows: int
+
+
+class Receiver:
+    """Hands out tickets and takes in batches, in a thread of its own."""
+
+    def __init__(
+        self,
+        socket: ServerSocket,
+        plan: Plan,
+        ledger: TicketLedger,
+        expected: Expected,
+        exclusions: Exclusions,
+        on_exclusion: Callable[[int, int, str], None],
+    ):
+        """`on_exclusion(row, from_batch, reason)` writes it down durably; it may raise to stop."""
+        self.queue = BatchQueue(ledger.next_batch)
+        self.exclusions = exclusions
+        self.first_worker_s: float | None = None  # when the first data process was let in
+        self.refused: Counter[str] = Counter()
+        self._socket = socket
+        self._plan = plan
+        self._ledger = ledger
+        self._expected = expected
+        self._on_exclusion = on_exclusion
+        self._peers: dict[bytes, _Peer] = {}
+        self._taken = 0
+        self._taken_lock = threading.Lock()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stop_reason: str | None = None
+        self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def taken(self) -> None:
+        """The training loop begins with the head of the queue: its place is free."""
+        with self._taken_lock:
+            self._taken += 1
+        self._wake()
+
+    def stop(self, reason: str) -> None:
+        """Tell every data process that the run is over, and end the thread."""
+        self._stop_reason = reason
+        self._wake()
+        self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            os.close(self._wake_fd)
+
+    @property
+    def queue_depth(self) -> int:
+        """Batches here, on the host or on the device, that are not trained yet."""
+        return max(0, self._ledger.num_received - self._taken)
+
+    @property
+    def num_in_flight(self) -> int:
+        """Tickets outstanding plus batches held."""
+        return self._ledger.num_in_flight
+
+    @property
+    def num_workers(self) -> int:
+        return len(self._peers)
+
+    def _wake(self) -> None:
+        os.eventfd_write(self._wake_fd, 1)
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as failure:
+            log.exception("the receiving thread failed")
+            self.queue.close(failure)
+        finally:
+            # Without a reason the run goes on: the data processes stay, warm, for the next session.
+            for peer in list(self._peers) if self._stop_reason else ():
+                self._socket.send(peer, messages.StopProducing(self._stop_reason))
+            self._socket.close()
+            self.queue.close()
+
+    def _loop(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket.socket, zmq.POLLIN)
+        poller.register(self._wake_fd, zmq.POLLIN)
+        next_ping_s = 0.0
+        while self._stop_reason is None:
+            poller.poll(_POLL_MS)
+            self._drain_wake()
+            self._note_taken()
+            for peer, received in self._socket.receive_waiting():
+                self._handle(peer, received)
+                self._note_taken()
+            now_s = time.monotonic()
+            if now_s >= next_ping_s:
+                next_ping_s = now_s + _PING_EVERY_S
+                self._ping(now_s)
+            self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
+
+    def _drain_wake(self) -> None:
+        try:
+            os.eventfd_read(self._wake_fd)
+        except BlockingIOError:
+            pass
+
+    def _note_taken(self) -> None:
+        with self._taken_lock:
+            count, self._taken = self._taken, 0
+        for _ in range(count):
+            self._act(self._ledger.handle(ledger_module.BatchTaken()))
+
+    def _ping(self, now_s: float) -> None:
+        """Find peers that are gone: ZeroMQ refuses to send to them, or they have gone silent."""
+        for peer, known in list(self._peers.items()):
+            if now_s - known.heard_s > _SILENT_AFTER_S:
+                self._forget(peer, f"silent for {_SILENT_AFTER_S:g} s")
+            elif not self._socket.send(peer, messages.Welcome(known.name)):
+                self._forget(peer, "connection lost")
+
+    def _forget(self, peer: bytes, reason: str) -> None:
+        known = self._peers.pop(peer, None)
+        if known is not None:
+            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, reason)
+        self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+
+    def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
+        if isinstance(received, ProtocolError):
+            self._refuse(peer, str(received))
+            return
+        message = received.message
+        if isinstance(message, messages.Hello):
+            self._welcome(peer, received.run, message)
+            return
+        if peer not in self._peers or received.session != self._socket.session:
+            self.refused["unknown session"] += 1
+            self._socket.send(peer, messages.Introduce())
+            return
+        self._peers[peer].heard_s = time.monotonic()
+        if isinstance(message, messages.BatchReady):
+            self._take_in(peer, message)
+        elif isinstance(message, messages.CannotRead):
+            self._exclude(peer, message)
+        elif isinstance(message, messages.Goodbye):
+            self._forget(peer, message.reason)
+        else:
+            self._refuse(peer, f"{type(message).__name__} is not for the model process.")
+
+    def _refuse(self, peer: bytes, reason: str) -> None:
+        self.refused["refused"] += 1
+        if sum(self.refused.values()) <= _BAD_MESSAGES_LOGGED:
+            log.warning("refused a peer: %s", reason)
+        self._socket.send(peer, messages.Refused(reason[:500]))
+
+    def _welcome(self, peer: bytes, run: str, hello: messages.Hello) -> None:
+        reason = self._mismatch(run, hello)
+        if reason:
+            self._refuse(peer, reason)
+            return
+        now_s = time.monotonic()
+        if peer not in self._peers:
+            for other, known in list(self._peers.items()):
+                if known.name == hello.worker:
+                    self._forget(other, f"replaced by pid {hello.pid}")
+            log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
+            self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
+            self._socket.send(peer, messages.Welcome(hello.worker))
+            self.first_worker_s = self.first_worker_s or now_s
+            joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
+            self._act(self._ledger.handle(joined))
+        self._peers[peer].heard_s = now_s
+
+    def _mismatch(self, run: str, hello: messages.Hello) -> str | None:
+        expected = self._expected
+        if run != expected.run:
+            return "this model process serves another run. Give both workers the same --run."
+        if hello.index_fingerprint != expected.index_fingerprint:
+            return "the index differs from the model process's. Copy the run directory again."
+        if hello.plan_fingerprint != expected.plan_fingerprint:
+            return "the settings differ from the model process's. Copy the run's config.toml again."
+        if hello.device_kind != expected.device_kind:
+            return (
+                f"it computes on a {hello.device_kind} where the run's data processes use a "
+                f"{expected.device_kind}, which would make other batches."
+            )
+        return None
+
+    def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
+        problem = self._wrong_arrays(message)
+        if problem:
+            self._refuse(peer, problem)
+            self._forget(peer, problem)
+            return
+        batch = ReceivedBatch(
+            index=message.batch,
+            arrays=message.arrays,
+            timings_ms=message.timings_ms,
+            data_busy=message.busy,
+            received_s=time.monotonic(),
+        )
+        event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
+        for action in self._ledger.handle(event):
+            if isinstance(action, ledger_module.Accept):
+                self.queue.put(batch)
+            else:
+                self._act([action])
+
+    def _wrong_arrays(self, message: messages.BatchReady) -> str | None:
+        """Compare with what the plan says this batch must look like."""
+        if message.batch not in self._ledger.in_flight():
+            return None  # the ledger drops it
+        shape = self._plan.shape(message.batch)
+        expected = {name: (np.dtype(d).str, s) for name, (d, s) in shape.arrays().items()}
+        found = {name: (a.dtype.str, a.shape) for name, a in message.arrays.items()}
+        if found == expected:
+            return None
+        return f"batch {message.batch} does not have the arrays that the plan says."
+
+    def _exclude(self, peer: bytes, message: messages.CannotRead) -> None:
+        # Another worker may have made the batch meanwhile, and it may be on the device already.
+        held = self._ledger.is_held_by(peer, message.batch)
+        if not held or message.row >= self._expected.num_rows:
+            return
+        exclusions = self.exclusions
+        if self._plan.contains(message.batch, message.row, exclusions):
+            exclusions = exclusions.with_added(message.row, message.batch)
+        if exclusions is not self.exclusions:
+            self._on_exclusion(message.row, message.batch, message.reason)
+        affected = frozenset(
+            n
+            for n in self._ledger.in_flight()
+            if n >= message.batch and self._plan.contains(n, message.row, self.exclusions)
+        )
+        self.exclusions = exclusions
+        event = ledger_module.UtteranceExcluded(exclusions.version, affected | {message.batch})
+        self._act(self._ledger.handle(event))
+
+    def _act(self, actions: list[ledger_module.Action]) -> None:
+        lost: list[bytes] = []
+        for action in actions:
+            if isinstance(action, ledger_module.Issue):
+                if not self._send_ticket(action.worker, action.batch):
+                    lost.append(action.worker)
+            elif isinstance(action, ledger_module.Drop):
+                log.debug("batch %d dropped: %s", action.batch, action.reason)
+                if action.reason.startswith("made with"):
+                    self.queue.discard(action.batch)
+        for peer in dict.fromkeys(lost):
+            self._forget(peer, "connection lost")
+
+    def _send_ticket(self, peer: bytes, batch: int) -> bool:
+        known = self._peers.get(peer)
+        if known is None:
+            return False
+        version = self.exclusions.version
+        while known.known_exclusions < version:
+            start = known.known_exclusions
+            entries = self.exclusions.to_json()[start : start + _EXCLUSIONS_PER_MESSAGE]
+            if not self._socket.send(peer, messages.Exclude(start, entries)):
+                return False
+            known.known_exclusions += len(entries)
+        return self._socket.send(peer, messages.MakeBatch(batch, version))
+
+
+def raise_if_too_many_bad(num_bad: int, num_rows: int, max_bad_fraction: float) -> None:
+    """Stop a run whose data is falling apart.
+
+    Raises:
+        TandemError: more utterances failed than the run allows.
+    """
+    if num_bad > max_bad_fraction * num_rows:
+        raise TandemError(
+            f"{num_bad} of {num_rows} utterances could not be read, more than "
+            f"--max-bad-fraction {max_bad_fraction:g} allows. quarantine.jsonl names them."
+        )

@@ -1,0 +1,117 @@
+"""The same held-out sentences, spoken at each validation: samples/step-000500/0.wav and 0.png.
+
+Speaking is done at once, for it needs the averaged weights of this step; files and pictures are
+made by a thread of their own while training goes on. Nothing here touches any random state, and
+nothing that goes wrong here ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from model_worker.acoustic_model import AcousticModel
+from model_worker.loaded_voice import Spoken
+from model_worker.speaking_graph import speaking_function
+from model_worker.summaries import Summaries
+from model_worker.train_step import TrainStep
+from model_worker.vocoder import GriffinLim
+from shared.index import Index
+from shared.mel import SAMPLE_RATE
+from shared.output_files import wav_bytes, write_file
+
+log = logging.getLogger(__name__)
+
+NUM_SAMPLES = 2
+
+
+class Samples:
+    """Keeps the first rows of the validation set and speaks them when asked."""
+
+    def __init__(
+        self,
+        model: AcousticModel,
+        train_step: TrainStep,
+        index: Index,
+        folder: Path,
+        summaries: Summaries,
+    ):
+        self._train_step = train_step
+        self._index = index
+        self._folder = folder
+        self._summaries = summaries
+        self._speak = speaking_function(model)
+        self._vocoder = GriffinLim(index.mel_basis)
+        self._rows: dict[str, np.ndarray] | None = None
+        self._writer = ThreadPoolExecutor(1, "samples")
+
+    def keep(self, batch: dict[str, tf.Tensor]) -> None:
+        """Take the sentences from the first validation batch that comes by."""
+        if self._rows is not None:
+            return
+        real = np.flatnonzero(batch["weight"].numpy() > 0)[:NUM_SAMPLES]
+        if len(real):
+            names = ("symbols", "symbol_lengths", "reference_mel", "mel", "mel_lengths", "rows")
+            self._rows = {name: batch[name].numpy()[real] for name in names}
+
+    def speak(self, step: int) -> None:
+        """Speak the sentences as the averaged weights do now."""
+        if self._rows is None:
+            return
+        started_s = time.perf_counter()
+        try:
+            spoken = self._spoken(self._rows)
+            waves = [self._vocoder(each.mel) for each in spoken]
+        except Exception:
+            log.exception("the samples of step %d could not be spoken; the run goes on", step)
+            return
+        log.info("spoke %d samples in %.2f s", len(waves), time.perf_counter() - started_s)
+        self._writer.submit(self._write, step, spoken, waves)
+
+    def close(self) -> None:
+        """Wait until everything is written."""
+        self._writer.shutdown(wait=True)
+        self._summaries.flush()
+
+    def _spoken(self, rows: dict[str, np.ndarray]) -> list[Spoken]:
+        own = self._train_step.swap_in_averages()
+        try:
+            mel, lengths, durations = self._speak(
+                tf.constant(rows["symbols"]),
+                tf.constant(rows["symbol_lengths"]),
+                tf.constant(rows["reference_mel"]),
+                tf.constant(1.0),
+                tf.constant(0.0),
+            )
+        finally:
+            self._train_step.restore_weights(own)
+        mel, lengths, durations = mel.numpy(), lengths.numpy(), durations.numpy()
+        return [
+            Spoken(mel[i, : lengths[i]], durations[i, : rows["symbol_lengths"][i]])
+            for i in range(len(lengths))
+        ]
+
+    def _write(self, step: int, spoken: list[Spoken], waves: list[np.ndarray]) -> None:
+        try:
+            from model_worker.sample_picture import draw  # matplotlib; not at the worker's start
+
+            folder = self._folder / f"step-{step:06d}"
+            folder.mkdir(parents=True, exist_ok=True)
+            for i, (each, samples) in enumerate(zip(spoken, waves, strict=True)):
+                true_mel = self._rows["mel"][i, : self._rows["mel_lengths"][i]]
+                png, pixels = draw(self._title(i), each.alignment, each.mel, true_mel)
+                write_file(folder / f"{i}.wav", wav_bytes(samples, SAMPLE_RATE))
+                write_file(folder / f"{i}.png", png)
+                self._summaries.sample(step, str(i), samples, pixels)
+        except Exception:
+            log.exception("the samples of step %d could not be written; the run goes on", step)
+
+    def _title(self, i: int) -> str:
+        symbols = self._rows["symbols"][i, : self._rows["symbol_lengths"][i]]
+        text = "".join(self._index.symbol_table[symbol] for symbol in symbols[1:-1])
+        return f"{self._index.ids[int(self._rows['rows'][i])]}: {text}"

@@ -1,0 +1,223 @@
+"""One session of the model process: restore, receive, train, save, from the parts of a run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from model_worker.acoustic_model import Statistics, build_model
+from model_worker.checkpoint_files import Checkpoint, CheckpointStore
+from model_worker.device_prefetch import DevicePrefetch
+from model_worker.progress_log import ProgressLog
+from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
+from model_worker.run_logs import Quarantine, cut_back
+from model_worker.samples import Samples
+from model_worker.schedule import Schedule
+from model_worker.skipped_batches import SkippedBatches
+from model_worker.start_delay import wait_for_start
+from model_worker.summaries import Summaries
+from model_worker.ticket_ledger import TicketLedger
+from model_worker.train_step import StepSettings, TrainStep
+from model_worker.training_loop import EXIT_INTERRUPTED, LoopParts, RollBack, TrainingLoop
+from model_worker.training_state import Position, groups_of, restore, state_of
+from model_worker.validation import Validation
+from shared.config import Config
+from shared.exclusions import Exclusions
+from shared.index import Index
+from shared.reporting import Reporter
+from shared.run_directory import RunDirectory
+from shared.run_plan import data_device_kind, plan_of, total_steps
+from shared.transport import ServerSocket
+from shared.worker_start import busy_meter
+
+log = logging.getLogger(__name__)
+
+# Peak learning rate by model size, where the user gives none.
+PEAK_RATES = {"tiny": 2e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+_COMPILING_DEADLINE_S = 1800.0
+
+
+class Session:
+    """Builds everything once, and trains until the end or a roll-back."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: Config,
+        endpoint: str,
+        device_kind: str,
+        reporter: Reporter,
+        should_stop: Callable[[], bool],
+        started_s: float,
+    ):
+        self._run = run
+        self._config = config
+        self._endpoint = endpoint
+        self._busy = busy_meter(device_kind)
+        self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+        self._reporter = reporter
+        self._should_stop = should_stop
+        self._started_s = started_s
+        self._index = Index.load(run.index)
+        self._plan = plan_of(config, self._index)
+        self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
+        self._store.remove_leftovers()
+        self._quarantine = Quarantine(run.quarantine, self._index)
+        self._identity = {
+            "index": self._index.fingerprint,
+            "stream": self._plan.with_layout(
+                config.training.validate_every * config.training.grad_accum
+            ).fingerprint(),
+            "model_size": config.model.model_size,
+            "grad_accum": config.training.grad_accum,
+        }
+
+    def train(self) -> int | None:
+        """Train from the last checkpoint; None after a roll-back."""
+        config = self._config
+        self._seed()
+        with tf.device(self._device):
+            model = self._build_model()
+            train_step = self._make_step(model)
+        checkpoint = self._store.load_latest(lambda text: self._reporter.say(f"⚠️  {text}"))
+        position = Position()
+        if checkpoint is not None:
+            position = restore(checkpoint, train_step, self._identity)
+            self._reporter.say(f"↩️  Continuing from step {position.step} ({checkpoint.path})")
+        self._cut_logs(position)
+        exclusions = self._known_exclusions(checkpoint)
+        receiver = self._make_receiver(position, exclusions)
+        receiver.start()
+        self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
+        train_step.warm_up()  # while the data processes start and fill the queue
+        reason = "the model process failed"
+        try:
+            wait_for_start(
+                receiver, config, checkpoint is not None, self._reporter, self._should_stop
+            )
+            parts = self._make_parts(model, train_step, receiver, position)
+            code = TrainingLoop(parts, position).run()
+            reason = "interrupted" if code == EXIT_INTERRUPTED else "finished"
+            parts.prefetch.close()
+            receiver.stop(reason)
+            parts.samples.close()
+            return code
+        except RollBack:
+            receiver.stop("")
+            return None
+        except BaseException:
+            receiver.stop("")
+            raise
+
+    def _seed(self) -> None:
+        keras.utils.set_random_seed(self._config.training.seed)
+        if self._config.training.deterministic:
+            tf.config.experimental.enable_op_determinism()
+
+    def _build_model(self):
+        index = self._index
+        if self._config.model.mixed_precision:
+            keras.config.set_dtype_policy("mixed_float16" if "GPU" in self._device else "mixed_bfloat16")
+        statistics = Statistics(
+            index.mel_mean, index.mel_std, index.pitch_mean, index.pitch_std,
+            index.energy_mean, index.energy_std,
+        )
+        return build_model(self._config.model.model_size, len(index.symbol_table), statistics)
+
+    def _make_step(self, model) -> TrainStep:
+        training, model_config = self._config.training, self._config.model
+        settings = StepSettings(
+            grad_accum=training.grad_accum,
+            weight_decay=training.weight_decay,
+            gradient_clip=training.gradient_clip,
+            ema_decay=training.ema_decay,
+            xla=model_config.xla,
+            loss_scaling=model_config.mixed_precision and "GPU" in self._device,
+        )
+        return TrainStep(model, settings)
+
+    def _cut_logs(self, position: Position) -> None:
+        """Logs go back to the checkpoint: what comes after it is about to happen again."""
+        cut_back(self._run.metrics, lambda record: record.get("step", 0) <= position.step)
+        cut_back(
+            self._run.audit, lambda record: record.get("batch_index", 0) < position.next_batch
+        )
+
+    def _known_exclusions(self, checkpoint: Checkpoint | None) -> Exclusions:
+        """Those of the checkpoint, and those written down since: a replay leaves them out too."""
+        exclusions = Exclusions.from_json(checkpoint.state["exclusions"] if checkpoint else [])
+        for row, from_batch in self._quarantine.exclusions():
+            exclusions = exclusions.with_added(row, from_batch)
+        return exclusions
+
+    def _make_receiver(self, position: Position, exclusions: Exclusions) -> Receiver:
+        config, plan, index = self._config, self._plan, self._index
+        ledger = TicketLedger(
+            limit=config.data.pipeline_buffer_size,
+            byte_budget=config.data.buffer_megabytes << 20,
+            nbytes_of=plan.nbytes,
+            first_batch=position.next_batch,
+            end_batch=plan.layout.num_stream_batches,
+        )
+        expected = Expected(
+            run=config.run.run_id,
+            index_fingerprint=index.fingerprint,
+            plan_fingerprint=plan.fingerprint(),
+            device_kind=data_device_kind(config),
+            num_rows=len(index),
+        )
+        num_bad = exclusions.version
+
+        def on_exclusion(row: int, from_batch: int, reason: str) -> None:
+            nonlocal num_bad
+            num_bad += 1
+            self._quarantine.add(row, from_batch, reason)
+            self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
+            raise_if_too_many_bad(num_bad, len(index), config.data.max_bad_fraction)
+
+        socket = ServerSocket(self._endpoint, config.run.run_id)
+        return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
+
+    def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
+        config = self._config
+        peak = config.training.learning_rate or PEAK_RATES[config.model.model_size]
+        steps = total_steps(config, self._plan.batches_per_epoch)
+        schedule = Schedule(peak, steps, config.training.warmup_steps)
+        if position.fitted_steps:
+            schedule.restore(position.fitted_steps)
+        summaries = Summaries(self._run.tensorboard, config)
+        samples = Samples(model, train_step, self._index, self._run.samples, summaries)
+        return LoopParts(
+            config=config,
+            plan=self._plan,
+            receiver=receiver,
+            prefetch=DevicePrefetch(receiver.queue, self._device, config.run.audit),
+            train_step=train_step,
+            validation=Validation(model, train_step, samples.keep),
+            schedule=schedule,
+            progress=ProgressLog(
+                self._run, self._index, self._plan, receiver, train_step, self._reporter,
+                config.data.pipeline_buffer_size, config.run.audit, self._busy, summaries.numbers,
+            ),
+            skipped=SkippedBatches(self._run.path / "skipped.jsonl"),
+            reporter=self._reporter,
+            save=lambda position: self._save(train_step, position, receiver.exclusions),
+            on_best=lambda position: self._mark_best(position),
+            samples=samples,
+            should_stop=self._should_stop,
+            started_s=self._started_s,
+        )
+
+    def _save(self, train_step: TrainStep, position: Position, exclusions: Exclusions) -> None:
+        state = state_of(train_step, position, exclusions.to_json(), self._identity)
+        started_s = time.perf_counter()
+        path: Path = self._store.save(position.step, groups_of(train_step), state)
+        log.info("saved %s in %.2f s", path, time.perf_counter() - started_s)
+
+    def _mark_best(self, position: Position) -> None:
+        self._store.mark_best(position.step, position.best_loss)

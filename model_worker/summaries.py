@@ -1,0 +1,118 @@
+"""TensorBoard: the run's numbers, pictures, speech and hyper-parameters under tidy names."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shared.config import Config
+from shared.config_file import dump_config
+from shared.mel import SAMPLE_RATE
+
+log = logging.getLogger(__name__)
+
+_PIPELINE = ("step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "audio_seconds_per_s")
+_DEVICES = ("data_gpu_busy", "model_gpu_busy")
+_NOT_SHOWN = ("step", "time")
+_SECTIONS_SHOWN = ("data", "model", "training")
+
+
+def _never_fails(method: Callable) -> Callable:
+    """A training run does not end because its pictures can't be written."""
+
+    def careful(self, *arguments, **named):
+        if self._gave_up:
+            return
+        try:
+            method(self, *arguments, **named)
+        except Exception:
+            self._gave_up = True
+            log.exception("TensorBoard can't be written to; the run goes on without it")
+
+    return careful
+
+
+class Summaries:
+    """Writes event files into one folder; safe to use from several threads."""
+
+    def __init__(self, folder: Path, config: Config):
+        self._folder = folder
+        self._config = config
+        self._writer: tf.summary.SummaryWriter | None = None
+        self._gave_up = False
+
+    @_never_fails
+    def numbers(self, record: dict[str, Any]) -> None:
+        """One logged step: a record as in metrics.jsonl."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.scalar.summary import scalar_pb
+
+        # All of them in one operation: one each would cost a step's time on a fast GPU.
+        together = Summary()
+        for name, value in tidy_names(record):
+            together.value.extend(scalar_pb(name, value).value)
+        step = tf.constant(record["step"], tf.int64)
+        with self._default_writer():
+            tf.summary.experimental.write_raw_pb(together.SerializeToString(), step=step)
+
+    @_never_fails
+    def sample(self, step: int, name: str, samples: np.ndarray, picture: np.ndarray) -> None:
+        """Speech (samples,) in [-1, 1] and its picture, uint8 (height, width, 4)."""
+        with self._default_writer():
+            tf.summary.audio(
+                f"speech/{name}", samples[np.newaxis, :, np.newaxis].astype(np.float32),
+                SAMPLE_RATE, step=step,
+            )  # fmt: skip
+            tf.summary.image(f"alignment_and_mel/{name}", picture[np.newaxis, :, :, :3], step=step)
+
+    @_never_fails
+    def flush(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
+
+    def _default_writer(self):
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(str(self._folder))
+            with self._writer.as_default():
+                self._write_settings()
+        return self._writer.as_default()
+
+    def _write_settings(self) -> None:
+        from tensorboard.plugins.hparams import api
+
+        settings = {
+            f"{section}/{name}": value if isinstance(value, (bool, int, float, str)) else str(value)
+            for section in _SECTIONS_SHOWN
+            for name, value in dataclasses.asdict(getattr(self._config, section)).items()
+        }
+        api.hparams(settings)
+        text = "".join(f"    {line}\n" for line in dump_config(self._config).splitlines())
+        tf.summary.text("configuration", text, step=0)
+
+
+def tidy_names(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers of a metrics record, each under the heading where TensorBoard shows it."""
+    for name, value in record.items():
+        if name in _NOT_SHOWN:
+            continue
+        if name == "timings_ms":
+            yield from ((f"timings_ms/{part}", float(ms)) for part, ms in value.items())
+            continue
+        if isinstance(value, list):
+            value = float(np.mean(value)) if value else None
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            continue
+        if name.startswith("val_"):
+            yield f"validation/{name.removeprefix('val_')}", float(value)
+        else:
+            heading = (
+                "pipeline" if name in _PIPELINE else "devices" if name in _DEVICES else "training"
+            )
+            yield f"{heading}/{name}", float(value)

@@ -1,0 +1,280 @@
+"""The ticket ledger: which batch is asked of whom. Pure: events in, actions out, no I/O.
+
+The life of a batch number n, in stream order:
+
+    unissued --MakeBatch--> outstanding --arrives--> received --TakeNext--> trained
+        ^                       |                       |
+        +-- its worker left, or an utterance in it was excluded
+
+Rules that always hold:
+  1. outstanding + received batches (those on the device included) <= limit, and their bytes
+     <= byte_budget, except that one batch is always admitted;
+  2. batches are taken in order, each exactly once;
+  3. an arrival is accepted only if that number is outstanding, was made with the exclusions that
+     count for it, and comes from a worker who holds its ticket; all else is dropped and counted;
+  4. no worker holds more tickets than its capacity or its share of the limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable
+
+Worker = bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerJoined:
+    worker: Worker
+    capacity: int
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerLeft:
+    worker: Worker
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchArrived:
+    worker: Worker
+    batch: int
+    exclusions_version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchTaken:
+    """The training loop has taken the head of the queue."""
+
+
+@dataclasses.dataclass(frozen=True)
+class UtteranceExcluded:
+    """Exclusions are now at `version`; the `affected` batches must be made (again) with it."""
+
+    version: int
+    affected: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClockTicked:
+    now_s: float
+
+
+Event = (
+    WorkerJoined | WorkerLeft | BatchArrived | BatchTaken | UtteranceExcluded | ClockTicked
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Issue:
+    """Send the ticket for `batch` to `worker`."""
+
+    worker: Worker
+    batch: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Accept:
+    """Keep the batch that just arrived."""
+
+    batch: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Drop:
+    """Throw away the batch that just arrived, or that was held until now."""
+
+    batch: int
+    reason: str
+
+
+Action = Issue | Accept | Drop
+
+
+class TicketLedger:
+    """Owns the truth about every batch between `next_batch` and the end of the stream."""
+
+    def __init__(
+        self,
+        limit: int,
+        byte_budget: int,
+        nbytes_of: Callable[[int], int],
+        first_batch: int = 0,
+        end_batch: int | None = None,
+        hedge_after_s: float = 5.0,
+    ):
+        self._limit = limit
+        self._byte_budget = byte_budget
+        self._nbytes_of = nbytes_of
+        self._end = math.inf if end_batch is None else end_batch
+        self._hedge_after_s = hedge_after_s
+        self.next_batch = first_batch  # the head: the next one to be trained
+        self._next_unissued = first_batch
+        self._returned: set[int] = set()  # numbers below _next_unissued that need a new ticket
+        self._holders: dict[int, set[Worker]] = {}  # outstanding batch -> who holds its ticket
+        self._received: set[int] = set()
+        self._capacity: dict[Worker, int] = {}
+        self._required_version: dict[int, int] = {}
+        self._bytes: dict[int, int] = {}
+        self._now_s = 0.0
+        # Since when the head is waited for; None until the next tick of the clock.
+        self._head_since_s: float | None = None
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def num_in_flight(self) -> int:
+        """Outstanding plus received: what rule 1 bounds."""
+        return len(self._holders) + len(self._received)
+
+    @property
+    def num_received(self) -> int:
+        return len(self._received)
+
+    @property
+    def bytes_in_flight(self) -> int:
+        return sum(self._bytes.values())
+
+    @property
+    def num_workers(self) -> int:
+        return len(self._capacity)
+
+    def in_flight(self) -> list[int]:
+        """Numbers that are outstanding, received or waiting for a new ticket."""
+        return sorted({*self._holders, *self._received, *self._returned})
+
+    def held_by(self, worker: Worker) -> int:
+        return sum(worker in holders for holders in self._holders.values())
+
+    def is_held_by(self, worker: Worker, batch: int) -> bool:
+        return worker in self._holders.get(batch, ())
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in one event and say what must be done."""
+        actions = _HANDLERS[type(event)](self, event)
+        return actions + self._hedge() + self._issue()
+
+    def _joined(self, event: WorkerJoined) -> list[Action]:
+        self._capacity[event.worker] = max(1, event.capacity)
+        return []
+
+    def _left(self, event: WorkerLeft) -> list[Action]:
+        self._capacity.pop(event.worker, None)
+        for batch, holders in list(self._holders.items()):
+            holders.discard(event.worker)
+            if not holders:
+                self._give_back(batch)
+        return []
+
+    def _give_back(self, batch: int) -> None:
+        self._holders.pop(batch, None)
+        self._bytes.pop(batch, None)
+        self._returned.add(batch)
+
+    def _arrived(self, event: BatchArrived) -> list[Action]:
+        batch = event.batch
+        holders = self._holders.get(batch, set())
+        if event.worker not in holders:
+            known = batch < self.next_batch or batch in self._received
+            reason = "duplicate" if known else "not asked for"
+        elif event.exclusions_version < self._required_version.get(batch, 0):
+            reason = "made with an utterance that is excluded"
+            holders.discard(event.worker)
+            if not holders:
+                self._give_back(batch)
+        else:
+            del self._holders[batch]
+            self._received.add(batch)
+            return [Accept(batch)]
+        self.dropped[reason] += 1
+        return [Drop(batch, reason)]
+
+    def _taken(self, event: BatchTaken) -> list[Action]:
+        if self.next_batch not in self._received:
+            raise ValueError(f"batch {self.next_batch} was taken before it arrived")
+        self._received.discard(self.next_batch)
+        self._bytes.pop(self.next_batch, None)
+        self._required_version.pop(self.next_batch, None)
+        self.next_batch += 1
+        self._head_since_s = None
+        return []
+
+    def _excluded(self, event: UtteranceExcluded) -> list[Action]:
+        actions: list[Action] = []
+        for batch in sorted(event.affected):
+            if batch < self.next_batch:
+                continue
+            self._required_version[batch] = event.version
+            if batch in self._received:
+                self._received.discard(batch)
+                actions.append(Drop(batch, "made with an utterance that is excluded"))
+            if batch < self._next_unissued:
+                self._give_back(batch)
+        return actions
+
+    def _ticked(self, event: ClockTicked) -> list[Action]:
+        self._now_s = event.now_s
+        if self._head_since_s is None:
+            self._head_since_s = event.now_s
+        return []
+
+    def _hedge(self) -> list[Action]:
+        """Ask a second worker for a head that is overdue, before anything new is asked for."""
+        holders = self._holders.get(self.next_batch)
+        if not holders or self._head_since_s is None:
+            return []
+        if self._now_s - self._head_since_s < self._hedge_after_s:
+            return []
+        helper = self._freest_worker(besides=holders)
+        if helper is None:
+            return []
+        self._head_since_s = self._now_s
+        holders.add(helper)
+        return [Issue(helper, self.next_batch)]
+
+    def _share(self) -> int:
+        return max(1, math.ceil(self._limit / max(1, len(self._capacity))))
+
+    def _freest_worker(self, besides: set[Worker] = frozenset()) -> Worker | None:
+        """The worker with the most room, or None when nobody has any."""
+        load = Counter(worker for holders in self._holders.values() for worker in holders)
+        room = {
+            worker: min(capacity, self._share()) - load[worker]
+            for worker, capacity in self._capacity.items()
+            if worker not in besides
+        }
+        worker = max(room, key=room.__getitem__, default=None)
+        return worker if worker is not None and room[worker] > 0 else None
+
+    def _issue(self) -> list[Action]:
+        """Hand out tickets, lowest number first, for as long as every rule allows it."""
+        actions: list[Action] = []
+        while True:
+            batch = min(self._returned, default=self._next_unissued)
+            if batch >= self._end or self.num_in_flight >= self._limit:
+                return actions
+            nbytes = self._nbytes_of(batch)
+            # The head is admitted whatever its size: without it nothing could ever move.
+            full = self.bytes_in_flight + nbytes > self._byte_budget
+            if full and self.num_in_flight and batch != self.next_batch:
+                return actions
+            worker = self._freest_worker()
+            if worker is None:
+                return actions
+            self._returned.discard(batch)
+            self._next_unissued = max(self._next_unissued, batch + 1)
+            self._holders[batch] = {worker}
+            if batch == self.next_batch:
+                self._head_since_s = None
+            self._bytes[batch] = nbytes
+            actions.append(Issue(worker, batch))
+
+
+_HANDLERS = {
+    WorkerJoined: TicketLedger._joined,
+    WorkerLeft: TicketLedger._left,
+    BatchArrived: TicketLedger._arrived,
+    BatchTaken: TicketLedger._taken,
+    UtteranceExcluded: TicketLedger._excluded,
+    ClockTicked: TicketLedger._ticked,
+}

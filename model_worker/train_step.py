@@ -1,0 +1,230 @@
+"""The optimizer step as one graph: forward, backward, clip, AdamW, averaged weights.
+
+A group of `grad_accum` batches is normalised by its real frames together, so it equals one large
+batch. A step whose gradient is not finite changes nothing and is counted, in the graph, without
+the host having to look.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from model_worker import losses
+from shared.buckets import BucketShape
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.98, 1e-8
+_EMA_WARMUP = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class StepSettings:
+    """What the step needs to know of the configuration."""
+
+    grad_accum: int = 1
+    weight_decay: float = 0.01
+    gradient_clip: float = 1.0
+    ema_decay: float = 0.999
+    xla: bool = False
+    loss_scaling: bool = False
+
+
+def _variable(like: tf.Variable, name: str) -> tf.Variable:
+    return tf.Variable(tf.zeros_like(like), trainable=False, name=name)
+
+
+def _scalar(dtype: tf.DType, name: str, value: float = 0) -> tf.Variable:
+    return tf.Variable(tf.constant(value, dtype), trainable=False, name=name)
+
+
+def batch_signature() -> dict[str, tf.TensorSpec]:
+    """The arrays of a batch of any bucket."""
+    here, there = BucketShape(2, 3, 5).arrays(), BucketShape(7, 11, 13).arrays()
+    return {
+        name: tf.TensorSpec(
+            [a if a == b else None for a, b in zip(size, there[name][1], strict=True)], dtype
+        )
+        for name, (dtype, size) in here.items()
+    }
+
+
+class TrainStep:
+    """Owns the optimizer's state and the averaged weights beside the model's own."""
+
+    def __init__(self, model: keras.Model, settings: StepSettings):
+        """The model must be built: every variable it will ever have is there."""
+        self._model = model
+        self._settings = settings
+        self.weights = [v.value for v in model.trainable_variables]
+        self.names = [f"{i:03d}.{v.path}" for i, v in enumerate(model.trainable_variables)]
+        # Norms, biases and embeddings are not pulled towards zero.
+        self._decayed = [v.ndim > 1 and "embedding" not in v.path for v in model.trainable_variables]
+        self.first_moments = [_variable(w, "m") for w in self.weights]
+        self.second_moments = [_variable(w, "v") for w in self.weights]
+        self.averages = [tf.Variable(w, trainable=False, name="ema") for w in self.weights]
+        accumulate = settings.grad_accum > 1
+        self._gradients = [_variable(w, "g") for w in self.weights] if accumulate else []
+        self._frames = _scalar(tf.float32, "frames")
+        self.num_applied = _scalar(tf.int64, "num_applied")  # Adam's own count: skipped steps not
+        self.num_nonfinite = _scalar(tf.int64, "num_nonfinite")
+        self.nonfinite_in_row = _scalar(tf.int64, "nonfinite_in_row")
+        self.loss_scale = _scalar(tf.float32, "loss_scale", 2.0**15 if settings.loss_scaling else 1)
+        self.finite_since_scaled = _scalar(tf.int64, "finite_since_scaled")
+        self._sums = {name: _scalar(tf.float64, name) for name in ("frames", *losses.WEIGHTS)}
+        self._norm = _scalar(tf.float32, "gradient_norm")
+        self.num_traces = 0
+        # XLA compiles for each bucket's shape; without it one graph serves all of them.
+        compile_with_xla = True if settings.xla else None
+        batch = None if settings.xla else batch_signature()
+        step, rate = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        self._whole = tf.function(
+            self._whole_step,
+            input_signature=batch and [batch, step, rate],
+            jit_compile=compile_with_xla,
+        )
+        self._part = tf.function(
+            self._accumulate, input_signature=batch and [batch, step], jit_compile=compile_with_xla
+        )
+        self._apply = tf.function(self._apply_accumulated, jit_compile=compile_with_xla)
+
+    def __call__(self, batch: dict[str, tf.Tensor], step: int, rate: float, is_last: bool) -> None:
+        """Train on one batch of the group; the weights change with the group's last one."""
+        step_tensor = tf.constant(step, tf.int32)
+        rate_tensor = tf.constant(rate, tf.float32)
+        if self._settings.grad_accum == 1:
+            self._whole(batch, step_tensor, rate_tensor)
+            return
+        self._part(batch, step_tensor)
+        if is_last:
+            self._apply(rate_tensor)
+
+    def warm_up(self) -> None:
+        """Build the graph ahead of the first batch, where one graph serves all shapes."""
+        if self._settings.xla:
+            return
+        if self._settings.grad_accum == 1:
+            self._whole.get_concrete_function()
+        else:
+            self._part.get_concrete_function()
+            self._apply.get_concrete_function(tf.TensorSpec([], tf.float32))
+
+    def drop_group(self) -> None:
+        """Forget an unfinished group."""
+        for gradient in self._gradients:
+            gradient.assign(tf.zeros_like(gradient))
+        self._frames.assign(0.0)
+
+    def read_metrics(self) -> dict[str, float]:
+        """Mean loss and its parts per frame since the last reading; waits for the device."""
+        values = {name: float(variable.numpy()) for name, variable in self._sums.items()}
+        for variable in self._sums.values():
+            variable.assign(0.0)
+        frames = max(values.pop("frames"), 1.0)
+        parts = {name: value / frames for name, value in values.items()}
+        return {
+            "loss": sum(parts.values()),
+            **{f"loss_{name}": value for name, value in parts.items()},
+            "gradient_norm": float(self._norm.numpy()),
+        }
+
+    def _loss_sum(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
+        outputs = self._model.training_outputs(batch, training=True, step=step)
+        parts = losses.per_frame_sums(losses.loss_parts(outputs, batch))
+        return tf.add_n(list(parts.values())), parts, losses.num_frames(batch)
+
+    def _gradients_of(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
+        with tf.GradientTape() as tape:
+            loss, parts, frames = self._loss_sum(batch, step)
+            scaled = loss * self.loss_scale
+        gradients = tape.gradient(scaled, self.weights, unconnected_gradients="zero")
+        # A spoilt batch must not spoil the mean of the others in the log.
+        for name, value in [*parts.items(), ("frames", frames)]:
+            good = tf.where(tf.math.is_finite(loss), tf.cast(value, tf.float64), 0.0)
+            self._sums[name].assign_add(good)
+        return [tf.cast(g, tf.float32) for g in gradients], frames
+
+    def _whole_step(self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor) -> None:
+        self.num_traces += 1
+        gradients, frames = self._gradients_of(batch, step)
+        self._update(gradients, frames, rate)
+
+    def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
+        self.num_traces += 1
+        gradients, frames = self._gradients_of(batch, step)
+        for total, gradient in zip(self._gradients, gradients, strict=True):
+            total.assign_add(gradient)
+        self._frames.assign_add(frames)
+
+    def _apply_accumulated(self, rate: tf.Tensor) -> None:
+        self._update([g.read_value() for g in self._gradients], self._frames.read_value(), rate)
+        for gradient in self._gradients:
+            gradient.assign(tf.zeros_like(gradient))
+        self._frames.assign(0.0)
+
+    def _update(self, gradients: list[tf.Tensor], frames: tf.Tensor, rate: tf.Tensor) -> None:
+        scale = 1.0 / (tf.maximum(frames, 1.0) * self.loss_scale)
+        norm = tf.linalg.global_norm(gradients) * scale
+        self._norm.assign(norm)
+        factor = scale * tf.minimum(1.0, self._settings.gradient_clip / tf.maximum(norm, 1e-12))
+
+        def apply() -> tf.Tensor:
+            self._adamw(gradients, factor, rate)
+            self.nonfinite_in_row.assign(0)
+            self._grow_loss_scale()
+            return tf.constant(True)
+
+        def skip() -> tf.Tensor:
+            self.num_nonfinite.assign_add(1)
+            self.nonfinite_in_row.assign_add(1)
+            if self._settings.loss_scaling:
+                self.loss_scale.assign(tf.maximum(self.loss_scale * 0.5, 1.0))
+                self.finite_since_scaled.assign(0)
+            return tf.constant(False)
+
+        tf.cond(tf.math.is_finite(norm), apply, skip)
+
+    def _grow_loss_scale(self) -> None:
+        if not self._settings.loss_scaling:
+            return
+        self.finite_since_scaled.assign_add(1)
+        grow = self.finite_since_scaled >= 2000
+        self.loss_scale.assign(
+            tf.where(grow, tf.minimum(self.loss_scale * 2.0, 2.0**24), self.loss_scale)
+        )
+        self.finite_since_scaled.assign(tf.where(grow, tf.zeros_like(self.finite_since_scaled), self.finite_since_scaled))
+
+    def _adamw(self, gradients: list[tf.Tensor], factor: tf.Tensor, rate: tf.Tensor) -> None:
+        self.num_applied.assign_add(1)
+        count = tf.cast(self.num_applied, tf.float32)
+        beta1_power, beta2_power = tf.pow(_BETA1, count), tf.pow(_BETA2, count)
+        ema_decay = tf.minimum(self._settings.ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
+        for i, weight in enumerate(self.weights):
+            if self._decayed[i] and self._settings.weight_decay:
+                weight.assign_sub(rate * self._settings.weight_decay * weight)
+            tf.raw_ops.ResourceApplyAdam(
+                var=weight.handle,
+                m=self.first_moments[i].handle,
+                v=self.second_moments[i].handle,
+                beta1_power=beta1_power,
+                beta2_power=beta2_power,
+                lr=rate,
+                beta1=_BETA1,
+                beta2=_BETA2,
+                epsilon=_EPSILON,
+                grad=gradients[i] * factor,
+            )
+            self.averages[i].assign_sub((1.0 - ema_decay) * (self.averages[i] - weight))
+
+    def swap_in_averages(self) -> list[np.ndarray]:
+        """Have the model use the averaged weights; returns its own for `restore_weights`."""
+        own = [weight.numpy() for weight in self.weights]
+        for weight, average in zip(self.weights, self.averages, strict=True):
+            weight.assign(average)
+        return own
+
+    def restore_weights(self, own: list[np.ndarray]) -> None:
+        for weight, value in zip(self.weights, own, strict=True):
+            weight.assign(value)

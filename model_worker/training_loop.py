@@ -1,0 +1,254 @@
+"""The outer loop: batches in stream order to steps, validations, logs and checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+
+from model_worker.device_prefetch import DeviceBatch, DevicePrefetch
+from model_worker.progress_log import ProgressLog
+from model_worker.receiver import Receiver
+from model_worker.samples import Samples
+from model_worker.schedule import Schedule
+from model_worker.skipped_batches import SkippedBatches
+from model_worker.train_step import TrainStep
+from model_worker.training_state import Position
+from model_worker.validation import Validation
+from shared.config import Config
+from shared.errors import CheckpointError, TandemError
+from shared.plan import Plan
+from shared.reporting import Reporter
+
+log = logging.getLogger(__name__)
+
+EXIT_FINISHED, EXIT_INTERRUPTED = 0, 130
+_TRAINING_DEADLINE_S = 60.0
+_COMPILING_DEADLINE_S = 1800.0
+_VALIDATING_DEADLINE_S = 600.0
+_SAVING_DEADLINE_S = 600.0
+_NO_DEADLINE = 0.0
+_WAIT_S = 0.5
+_REPORT_EVERY_S = 1.0
+_LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
+
+
+class RollBack(Exception):  # noqa: N818 - a decision, not an error
+    """Too many steps in a row had no finite gradient; what they trained on is written down."""
+
+
+@dataclasses.dataclass
+class LoopParts:
+    """What the loop works with."""
+
+    config: Config
+    plan: Plan
+    receiver: Receiver
+    prefetch: DevicePrefetch
+    train_step: TrainStep
+    validation: Validation
+    schedule: Schedule
+    progress: ProgressLog
+    skipped: SkippedBatches
+    reporter: Reporter
+    save: Callable[[Position], None]
+    on_best: Callable[[Position], None]
+    samples: Samples
+    should_stop: Callable[[], bool]
+    started_s: float  # time.time() of the command
+
+
+class TrainingLoop:
+    """Trains from `position` to the end of the budget, or until told to stop."""
+
+    def __init__(self, parts: LoopParts, position: Position):
+        self._parts = parts
+        self._position = position
+        self._training = parts.config.training
+        self._elapsed_before_s = position.elapsed_s
+        self._cursor = position.next_batch  # of the stream; ahead of the position within a group
+        self._in_group = 0
+        self._saved_step: int | None = None
+        self._phase = ""
+        self._told_s = 0.0
+        self._shapes: set = set()
+
+    def run(self) -> int:
+        """Returns the exit code.
+
+        Raises:
+            RollBack: start again from the last checkpoint.
+            TandemError: the run can't go on.
+        """
+        while True:
+            if self._parts.should_stop():
+                return self._end(EXIT_INTERRUPTED)
+            if self._budget_is_used():
+                return self._end(EXIT_FINISHED)
+            batch = self._next_batch()
+            if batch is None:
+                continue  # stopped, or out of time, while waiting
+            self._parts.receiver.taken()
+            kind = self._parts.plan.layout.place(self._cursor).kind
+            if kind == "train":
+                self._train(batch)
+            else:
+                self._validate(batch)
+
+    def _elapsed_s(self) -> float:
+        return self._elapsed_before_s + time.time() - self._parts.started_s
+
+    def _remaining_s(self) -> float:
+        return self._training.max_minutes * 60 - _LAST_SAVE_S - self._elapsed_s()
+
+    def _budget_is_used(self) -> bool:
+        end = self._parts.plan.layout.num_stream_batches
+        if end is not None and self._cursor >= end:
+            return True
+        if self._training.early_stopping and (
+            self._position.validations_since_best >= self._training.early_stopping
+        ):
+            self._parts.reporter.say(
+                f"🛑 No better validation {self._position.validations_since_best} times in a row"
+            )
+            return True
+        if not self._training.max_minutes:
+            return False
+        return self._remaining_s() <= 0 or self._position.step >= self._parts.schedule.total_steps
+
+    def _next_batch(self) -> DeviceBatch | None:
+        started_s = time.perf_counter()
+        while True:
+            batch = self._parts.prefetch.get(_WAIT_S)
+            if batch is not None:
+                self._parts.progress.waited((time.perf_counter() - started_s) * 1000)
+                return batch
+            self._enter("waiting for data", _NO_DEADLINE)
+            self._report()
+            out_of_time = self._training.max_minutes and self._remaining_s() <= 0
+            if self._parts.should_stop() or out_of_time:
+                return None
+
+    def _enter(self, phase: str, deadline_s: float) -> None:
+        if phase != self._phase:
+            self._phase = phase
+            self._parts.reporter.phase(phase, deadline_s)
+
+    def _report(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s >= _REPORT_EVERY_S:
+            self._told_s = now_s
+            self._parts.reporter.progress(self._cursor)
+            self._parts.progress.sample_busy()
+
+    def _train(self, batch: DeviceBatch) -> None:
+        parts, position = self._parts, self._position
+        shape = parts.plan.batch(self._cursor).shape
+        if shape in self._shapes:
+            self._enter("training", _TRAINING_DEADLINE_S)
+        else:
+            self._shapes.add(shape)
+            self._enter("compiling", _COMPILING_DEADLINE_S)
+        rate = parts.schedule.rate(position.step)
+        self._in_group += 1
+        is_last = self._in_group == self._training.grad_accum
+        skip = parts.skipped.contains(self._cursor)
+        if not skip:
+            parts.train_step(batch.tensors, position.step, rate, is_last)
+        parts.progress.trained(batch, self._cursor, skip)
+        self._cursor += 1
+        self._report()
+        if is_last:
+            self._in_group = 0
+            self._after_step(rate)
+
+    def _after_step(self, rate: float) -> None:
+        parts, position = self._parts, self._position
+        position.step += 1
+        position.next_batch = self._cursor
+        position.elapsed_s = self._elapsed_s()
+        if self._training.max_minutes:
+            step_s = parts.progress.step_seconds()
+            parts.schedule.fit(position.step, position.elapsed_s, self._remaining_s(), step_s)
+            position.fitted_steps = parts.schedule.total_steps
+        if position.step % self._training.log_every == 0 or position.step == 1:
+            self._look_at_numbers()
+            parts.progress.log_step(position, rate, self._budget_in_words())
+        every = self._training.checkpoint_every
+        if every and position.step % every == 0 and not self._validation_is_next():
+            self._save()
+
+    def _validation_is_next(self) -> bool:
+        end = self._parts.plan.layout.num_stream_batches
+        if end is not None and self._cursor >= end:
+            return False
+        return self._parts.plan.layout.place(self._cursor).kind == "validation"
+
+    def _budget_in_words(self) -> str:
+        training = self._training
+        total = self._parts.schedule.total_steps
+        return f"of about {total}" if training.max_minutes else f"of {total}"
+
+    def _look_at_numbers(self) -> None:
+        """Roll back when the gradients have stopped being numbers.
+
+        Raises:
+            RollBack: more steps in a row than allowed were skipped.
+        """
+        in_row = int(self._parts.train_step.nonfinite_in_row.numpy())
+        if in_row <= self._training.max_nonfinite_steps:
+            return
+        layout, accum = self._parts.plan.layout, self._training.grad_accum
+        first = layout.stream_index_of_train((self._position.step - in_row) * accum)
+        last = layout.stream_index_of_train(self._position.step * accum - 1)
+        self._parts.skipped.add(first, last)
+        self._parts.reporter.say(
+            f"⚠️  {in_row} steps in a row had no finite gradient: going back to the last "
+            f"checkpoint and leaving out batches {first} to {last}"
+        )
+        raise RollBack
+
+    def _validate(self, batch: DeviceBatch) -> None:
+        parts, position = self._parts, self._position
+        self._enter("validating", _VALIDATING_DEADLINE_S)
+        parts.validation.add(batch.tensors)
+        self._cursor += 1
+        self._report()
+        end = parts.plan.layout.num_stream_batches
+        if (end is None or self._cursor < end) and self._validation_is_next():
+            return
+        loss = parts.validation.finish()
+        is_best = position.best_loss is None or loss < position.best_loss
+        position.best_loss = loss if is_best else position.best_loss
+        position.validations_since_best = 0 if is_best else position.validations_since_best + 1
+        position.next_batch = self._cursor
+        parts.progress.log_validation(position, parts.validation.last)
+        self._save()
+        if is_best:
+            parts.on_best(position)
+        parts.samples.speak(position.step)
+
+    def _save(self) -> None:
+        self._look_at_numbers()
+        self._enter("saving", _SAVING_DEADLINE_S)
+        self._parts.progress.flush()
+        try:
+            self._parts.save(self._position)
+        except CheckpointError as error:
+            self._parts.reporter.say(f"⚠️  The checkpoint was not saved: {error}")
+            if self._training.on_save_error == "stop":
+                raise TandemError(f"the checkpoint could not be saved: {error}") from error
+            return
+        self._saved_step = self._position.step
+
+    def _end(self, code: int) -> int:
+        if self._in_group:
+            self._parts.train_step.drop_group()
+            self._in_group = 0
+        self._parts.validation.abandon()
+        if self._saved_step != self._position.step:
+            self._position.elapsed_s = self._elapsed_s()
+            self._save()
+        self._parts.progress.flush()
+        return code

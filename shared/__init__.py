@@ -1,0 +1,1 @@
+"""What every process of Tandem shares; nothing here imports TensorFlow or librosa."""

@@ -1,0 +1,207 @@
+"""Messages to frames and back. Everything decoded here comes from outside and is not trusted.
+
+One message is a small msgpack header followed by each array as a raw frame. No pickle, no object
+arrays, no msgpack extensions; every count, length and type is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from shared import messages
+from shared.errors import ProtocolError
+from shared.messages import PROTOCOL_VERSION, Envelope
+
+MAX_HEADER_BYTES = 256 * 1024
+MAX_FRAMES = 33
+MAX_DIMENSIONS = 4
+MAX_ARRAY_BYTES = 1 << 31
+MAX_TEXT = 4096
+MAX_LIST = 20_000
+MAX_NAME = 64
+# Only little-endian numbers of fixed size: nothing here can hold a reference or a sub-array.
+DTYPES = {name: np.dtype(name) for name in ("<f4", "<f2", "<i4", "<i8", "<i2", "|u1")}
+
+_TAGS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        messages.Hello,
+        messages.BatchReady,
+        messages.CannotRead,
+        messages.Goodbye,
+        messages.Welcome,
+        messages.Refused,
+        messages.Introduce,
+        messages.Exclude,
+        messages.MakeBatch,
+        messages.StopProducing,
+    )
+}
+_MAX_INTEGER = 2**53
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def encode(envelope: Envelope) -> list[bytes | memoryview]:
+    """The frames of a message; arrays are handed over as they lie in memory, without a copy."""
+    message = envelope.message
+    fields = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+    arrays = fields.pop("arrays", {})
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    header = {
+        "tag": type(message).__name__,
+        "v": PROTOCOL_VERSION,
+        "run": envelope.run,
+        "session": envelope.session,
+        "seq": envelope.sequence,
+        "fields": fields,
+        "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in contiguous.items()],
+    }
+    packed = msgpack.packb(header, use_bin_type=True)
+    return [packed, *(memoryview(a).cast("B") if a.size else b"" for a in contiguous.values())]
+
+
+def decode(frames: Sequence[Any]) -> Envelope:
+    """The message in the frames; its arrays are read-only views of them.
+
+    Raises:
+        ProtocolError: anything about the frames is not exactly as it should be.
+    """
+    if not 1 <= len(frames) <= MAX_FRAMES:
+        raise ProtocolError(f"a message of {len(frames)} frames; expected 1 to {MAX_FRAMES}.")
+    header = _unpack_header(frames[0])
+    if header["v"] != PROTOCOL_VERSION:
+        raise ProtocolError(
+            f"protocol version {_shown(header['v'])}; this side speaks {PROTOCOL_VERSION}. "
+            "Install the same version of Tandem on both sides."
+        )
+    kind = _TAGS.get(header["tag"]) if isinstance(header["tag"], str) else None
+    if kind is None:
+        raise ProtocolError(f"unknown message {_shown(header['tag'])}.")
+    fields = _checked_fields(kind, header["fields"])
+    arrays = _arrays(header["arrays"], frames[1:])
+    if kind is messages.BatchReady:
+        fields["arrays"] = arrays
+    elif arrays:
+        raise ProtocolError(f"{kind.__name__} came with arrays.")
+    return Envelope(
+        run=_text(header["run"], "run"),
+        session=_text(header["session"], "session"),
+        sequence=_integer(header["seq"], "seq"),
+        message=kind(**fields),
+    )
+
+
+def _unpack_header(frame: Any) -> dict:
+    if len(frame) > MAX_HEADER_BYTES:
+        raise ProtocolError(f"a header of {len(frame)} bytes; at most {MAX_HEADER_BYTES}.")
+    try:
+        header = msgpack.unpackb(
+            frame,
+            raw=False,
+            strict_map_key=True,
+            max_str_len=MAX_TEXT,
+            max_bin_len=0,
+            max_array_len=MAX_LIST,
+            max_map_len=64,
+            max_ext_len=0,
+        )
+    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
+        raise ProtocolError(f"a header that is not msgpack ({_shown(str(error))}).") from None
+    expected = {"tag", "v", "run", "session", "seq", "fields", "arrays"}
+    if not isinstance(header, dict) or set(header) != expected:
+        raise ProtocolError("a header without exactly the keys of the protocol.")
+    return header
+
+
+def _shown(value: Any) -> str:
+    # Not repr(): a header may nest deeper than that can go.
+    text = _SHORT.repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise ProtocolError(f"{name} is {_shown(value)}; expected text.")
+    return value
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INTEGER:
+        raise ProtocolError(f"{name} is {_shown(value)}; expected a whole number.")
+    return value
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ProtocolError(f"{name} is {_shown(value)}; expected a number.")
+    if not abs(value) < 1e15:  # also refuses NaN and infinity
+        raise ProtocolError(f"{name} is {_shown(value)}; expected a finite number.")
+    return float(value)
+
+
+def _timings(value: Any, name: str) -> dict[str, float]:
+    if not isinstance(value, dict) or len(value) > 32:
+        raise ProtocolError(f"{name} is {_shown(value)}; expected a few named numbers.")
+    return {_text(key, name): _number(item, name) for key, item in value.items()}
+
+
+def _pairs(value: Any, name: str) -> list[list[int]]:
+    if not isinstance(value, list):
+        raise ProtocolError(f"{name} is {_shown(value)}; expected pairs of whole numbers.")
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise ProtocolError(f"{name} holds {_shown(pair)}; expected a pair.")
+        _integer(pair[0], name)
+        _integer(pair[1], name)
+    return value
+
+
+_CHECKS = {
+    "str": _text,
+    "int": _integer,
+    "float": _number,
+    "dict[str, float]": _timings,
+    "list[list[int]]": _pairs,
+}
+
+
+def _checked_fields(kind: type, found: Any) -> dict[str, Any]:
+    expected = {f.name: str(f.type) for f in dataclasses.fields(kind) if f.name != "arrays"}
+    if not isinstance(found, dict) or set(found) != set(expected):
+        raise ProtocolError(f"{kind.__name__} without exactly its fields.")
+    return {name: _CHECKS[expected[name]](found[name], name) for name in expected}
+
+
+def _arrays(described: Any, frames: Sequence[Any]) -> dict[str, np.ndarray]:
+    if not isinstance(described, list) or len(described) != len(frames):
+        raise ProtocolError(f"{len(frames)} array frames do not match the header.")
+    arrays: dict[str, np.ndarray] = {}
+    for item, frame in zip(described, frames, strict=True):
+        if not isinstance(item, list) or len(item) != 3:
+            raise ProtocolError("an array without name, dtype and shape.")
+        name, dtype_name, shape = item
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or name in arrays:
+            raise ProtocolError(f"an array named {_shown(name)}.")
+        dtype = DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
+        if dtype is None:
+            raise ProtocolError(f"array {name} has dtype {_shown(dtype_name)}.")
+        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+            raise ProtocolError(f"array {name} has shape {_shown(shape)}.")
+        # Python integers: numpy's product of large dimensions wraps around to small numbers. A zero
+        # among them must not hide the others, which numpy would refuse in its own way.
+        nbytes = extent = dtype.itemsize
+        for size in shape:
+            nbytes *= _integer(size, f"a dimension of {name}")
+            extent *= max(1, size)
+        if extent > MAX_ARRAY_BYTES or nbytes != len(frame):
+            raise ProtocolError(f"array {name} is {len(frame)} bytes; its shape is {_shown(shape)}.")
+        arrays[name] = np.frombuffer(frame, dtype=dtype).reshape(shape)
+        arrays[name].flags.writeable = False
+    return arrays

@@ -1,0 +1,1 @@
+"""The launcher's commands, one module each, imported only when used."""

@@ -1,0 +1,71 @@
+"""`demo`: make a small speech corpus, train on two fake GPUs, speak a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from shared.command_line import PlainParser
+from shared.commands.train import run
+from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.errors import TandemError
+from shared.training_run import say_plainly
+from shared.worker_processes import child_environment
+
+SENTENCE = "The young doctor found a long letter in the old garden."
+_NUM_UTTERANCES = 360
+
+
+def main(arguments: list[str]) -> int:
+    """Parse the flags and run the whole story."""
+    parser = PlainParser(prog="launcher.py demo", description=__doc__)
+    parser.add_argument("--out", default="demo", metavar="DIR", help="where everything goes [demo]")
+    parser.add_argument(
+        "--minutes", type=float, default=3.0, metavar="N", help="training budget [3]"
+    )
+    flags = parser.parse_all(arguments)
+    out = Path(flags.out)
+    say_plainly("🎬 Tandem's demo: a corpus made here, a voice trained on two fake GPUs")
+    corpus = _make_corpus(out / "corpus")
+    run_dir = _free_name(out / "run")
+    config = Config(
+        data=DataConfig(train_data=str(corpus), data_gpu=0, model_gpu=1, batch_size=16),
+        model=ModelConfig(model_size="tiny"),
+        training=TrainingConfig(max_minutes=flags.minutes, validate_every=200),
+        run=RunConfig(run_dir=str(run_dir), fake_gpus=2),
+    )
+    result = run(config, started_s=time.time())
+    if result.exit_code:
+        return result.exit_code
+    wav = run_dir / "demo.wav"
+    say_plainly(f"🗣  Speaking: “{SENTENCE}”")
+    _child("model_worker.speak", "--run", str(run_dir), "--text", SENTENCE, "--out", str(wav))
+    say_plainly(f"🎧 Listen to {wav}")
+    say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Your words' --out my.wav")
+    return 0
+
+
+def _make_corpus(folder: Path) -> Path:
+    if (folder / "metadata.csv").exists():
+        say_plainly(f"🎙  Using the corpus in {folder}")
+        return folder
+    say_plainly(f"🎙  Speaking {_NUM_UTTERANCES} sentences of our own with espeak-ng into {folder}")
+    _child("data_worker.demo_corpus", "--out", str(folder), "--num", str(_NUM_UTTERANCES))
+    return folder
+
+
+def _free_name(base: Path) -> Path:
+    candidate, number = base, 1
+    while candidate.exists():
+        number += 1
+        candidate = base.with_name(f"{base.name}-{number}")
+    return candidate
+
+
+def _child(module: str, *arguments: str) -> None:
+    command = [sys.executable, "-m", module, *arguments]
+    status = subprocess.run(command, env=child_environment({}), check=False).returncode
+    if status:
+        raise TandemError(f"python -m {module} ended with status {status}.")

@@ -1,0 +1,44 @@
+"""`launcher.py report RUN`: a run's report.html; also left behind at the end of every run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from shared.command_line import PlainParser
+from shared.run_directory import RunDirectory
+from shared.training_run import say_plainly
+
+_TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page and say where it is."""
+    parser = PlainParser(
+        prog="launcher.py report",
+        usage="launcher.py report RUN",
+        description="Write report.html, one page about a run that opens without a network.",
+    )
+    parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")
+    flags = parser.parse_all(arguments)
+    from shared.console.report import write_report
+
+    say_plainly(f"📄 {write_report(flags.run)}")
+    return 0
+
+
+def leave_report(run: RunDirectory, ending: str, say: Callable[[str], None]) -> None:
+    """Write the report of a run that has ended. Nothing that goes wrong here changes its end."""
+    try:
+        # The run is over and saved: a scheduler's reminder must not turn that into a death.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _TOLD_TO_STOP}
+        try:
+            from shared.console.report import write_report
+
+            say(f"📄 Report: {write_report(run.path, ending)}")
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - see above
+        why = str(error) or type(error).__name__
+        say(f"⚠️  report.html was not written ({why}). Try 'python launcher.py report {run.path}'.")

@@ -1,0 +1,168 @@
+"""The main command: resolve everything, prepare the data, run the two sides."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from shared.command_line import resolve_config, train_parser
+from shared.commands.report import leave_report
+from shared.config import Config
+from shared.config_file import write_config
+from shared.endpoints import check_endpoint
+from shared.errors import InputError
+from shared.gpus import Placement, list_gpus, place
+from shared.preparation_step import prepare_run
+from shared.run_directory import RunDirectory
+from shared.run_resume import can_go_on, start_over, with_absolute_data
+from shared.training_run import RunResult, TrainingRun, say_plainly
+
+
+def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
+    """Parse the flags, run, and say how it ended."""
+    epilog = "other commands:\n" + "\n".join(f"  {n:12} {w}" for n, w in commands.items())
+    parser = train_parser("launcher.py", epilog)
+    if not arguments:
+        parser.print_usage()
+        raise InputError("no --train-data was given. Try --help.")
+    config = resolve_config(parser.parse_all(arguments))
+    result = run(config, started_s)
+    return result.exit_code
+
+
+def run(config: Config, started_s: float) -> RunResult:
+    """One training run, from its configuration to its end."""
+    placement = place(config.data, list_gpus(config.run.fake_gpus))
+    _check_data_folders(config)
+    if config.run.endpoint:
+        check_endpoint(config.run.endpoint)
+    run_dir = config.run.run_dir or _new_run_dir()
+    directory = RunDirectory(run_dir)
+    _announce(config, placement)
+    directory.create()
+    lock = directory.lock("launcher")
+    try:
+        return _run_locked(config, directory, placement, started_s)
+    finally:
+        os.close(lock)
+
+
+def _run_locked(
+    config: Config, directory: RunDirectory, placement: Placement, started_s: float
+) -> RunResult:
+    run_id = config.run.run_id or secrets.token_hex(8)
+    run_dir = str(directory.path)
+    config = dataclasses.replace(
+        with_absolute_data(config),
+        run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id),
+    )
+    say = _LoggedSay(directory)
+    if config.run.fresh:
+        start_over(directory)
+    goes_on = can_go_on(directory, config)
+    write_config(config, directory.config)
+    if goes_on:
+        say(f"📂 Going on with {run_dir}; its data was looked at when it began")
+    else:
+        say(f"📂 Looking at {config.data.train_data}")
+        say(_summary_in_words(prepare_run(directory, say)))
+    if config.run.prepare_only:
+        say(f"✅ Prepared {run_dir}; start the workers with:")
+        say(f"   python -m model_worker --run {run_dir}")
+        say(f"   python -m data_worker --run {run_dir}")
+        return RunResult(0, "prepared", run_dir, 0)
+    say(f"📁 Run directory: {run_dir}")
+    with _view(config, started_s) as view:
+        if view is not None:
+            say.show = view.say
+        report = view.report if view is not None else lambda worker, report: None
+        result = TrainingRun(config, directory, placement, say, started_s, report).watch()
+    say.show = say_plainly
+    leave_report(directory, _ending_in_words(result), say)
+    say(_ending_in_words(result))
+    return result
+
+
+def _view(config: Config, started_s: float):
+    """The live view on a terminal that can show one, else nothing."""
+    if not config.run.live or not sys.stdout.isatty() or os.environ.get("TERM") in (None, "dumb"):
+        return contextlib.nullcontext()
+    from shared.console.live_view import LiveView
+
+    steps = config.training.max_steps or None
+    return LiveView(config.data.pipeline_buffer_size, steps, started_s)
+
+
+def _new_run_dir() -> str:
+    base = Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    candidate, number = base, 1
+    while candidate.exists():
+        number += 1
+        candidate = base.with_name(f"{base.name}-{number}")
+    return str(candidate)
+
+
+def _check_data_folders(config: Config) -> None:
+    if not config.data.train_data:
+        raise InputError("no --train-data was given: name the folder that holds the speech.")
+    for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
+        if folder is not None and not Path(folder).is_dir():
+            raise InputError(f"{flag} {folder}: there is no such folder.")
+
+
+def _announce(config: Config, placement: Placement) -> None:
+    """The lines that users of two-GPU trainers know, where they are true."""
+    if placement.multi_gpu:
+        say_plainly("🎯 Configuring Multi-GPU Mode...")
+        gpus = ", ".join(str(gpu.index) for gpu in placement.data_gpus)
+        say_plainly(f"   Data Processing GPU: {gpus}")
+        say_plainly(f"   Model Training GPU: {placement.model_gpu.index}")
+        for role, gpu in [*(("data", g) for g in placement.data_gpus), ("model", placement.model_gpu)]:
+            say_plainly(f"   {role} process: {gpu.name}, physical GPU {gpu.physical_index} → /GPU:0")
+        say_plainly("✅ Multi-GPU configuration completed successfully")
+    say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
+    say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
+
+
+def _summary_in_words(summary: dict) -> str:
+    """What the preparation found, in a line or three."""
+    cached = ", known from before" if summary["cached"] else f" in {summary['seconds']:.0f} s"
+    lines = [
+        f"   {summary['usable']} utterances, {summary['hours']:.2f} hours, "
+        f"{summary['speakers']} speaker(s): {summary['train']} to train, "
+        f"{summary['validation']} held out (looked at{cached})"
+    ]
+    left_out = summary["bad"] + summary["filtered"]
+    if left_out:
+        lines.append(
+            f"⚠️  {left_out} rows are left out ({summary['bad']} bad, {summary['filtered']} "
+            "filtered); quarantine.jsonl names each"
+        )
+        lines += [f"     {reason}" for reason in summary["first_reasons"]]
+    return "\n".join(lines)
+
+
+def _ending_in_words(result: RunResult) -> str:
+    if result.exit_code == 0:
+        return f"🏁 Finished. Everything is in {result.run_dir}"
+    if result.exit_code == 130:
+        return f"⏹  {result.cause[0].upper()}{result.cause[1:]}. Go on with --run-dir {result.run_dir}"
+    return f"❌ {result.cause}\n   Logs: {result.run_dir}"
+
+
+class _LoggedSay:
+    """Lines to the terminal and to launcher.log."""
+
+    def __init__(self, directory: RunDirectory):
+        self._log = open(directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
+        self.show = say_plainly
+
+    def __call__(self, text: str) -> None:
+        self.show(text)
+        self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        self._log.flush()

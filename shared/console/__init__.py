@@ -1,0 +1,1 @@
+"""What people see: the live view. Imported only when it is shown."""

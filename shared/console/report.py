@@ -1,0 +1,190 @@
+"""The report of a run: one self-contained page, made from its run directory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+
+from shared.config import SECTIONS, Config
+from shared.console import report_pictures
+from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
+from shared.console.report_samples import samples_section
+from shared.console.run_story import RunStory, number, read_run
+from shared.options import rules_of
+from shared.output_files import write_file
+from shared.run_directory import RunDirectory
+
+_MOST_ROWS = 500
+_PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
+
+
+def write_report(run_dir: str | os.PathLike, ending: str = "") -> Path:
+    """Write report.html into the run directory and return its path.
+
+    Args:
+        ending: how the run ended, in a sentence; else what launcher.log says last.
+
+    Raises:
+        InputError: this is not a run directory, or it can't be written to.
+    """
+    story = read_run(run_dir)
+    path = Path(run_dir) / "report.html"
+    write_file(path, report_page(story, ending or story.ending).encode())
+    return path
+
+
+def report_page(story: RunStory, ending: str) -> str:
+    """The whole page."""
+    parts = [_ending(ending), _facts(story)]
+    if story.steps:
+        parts += [
+            section(
+                "The two GPUs",
+                panel(report_pictures.gpus_and_queue(story)),
+                paragraph(_steadiness(story), "soft"),
+            ),
+            section("Loss", panel(report_pictures.losses(story))),
+            section(
+                "Where the time went",
+                panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),
+                paragraph("Blue: the model process. Orange: making a batch and bringing it to the "
+                          "model GPU, which goes on at the same time.", "soft"),
+            ),
+            section("Padding and speed", panel(report_pictures.pace(story))),
+        ]
+    else:
+        parts.append(paragraph("No step has been logged yet."))
+    parts += [
+        samples_section(RunDirectory(story.path).samples),
+        _quarantine(story.quarantine),
+        _restarts(story),
+        _configuration(story),
+        _versions(),
+    ]
+    return page(f"Run {story.name}", f"written {time.strftime('%Y-%m-%d %H:%M:%S')}", parts)
+
+
+def _ending(ending: str) -> str:
+    """How the run ended, without the sign in front of it, which not every font has."""
+    words = ending.partition("\n")[0].lstrip("🏁⏹❌ ")
+    tone = "bad" if ending.startswith("❌") else "good" if ending.startswith("🏁") else ""
+    return paragraph(words, tone) if words else ""
+
+
+def _facts(story: RunStory) -> str:
+    pairs: list[tuple[object, str]] = []
+    if story.steps:
+        last = story.steps[-1]
+        share = report_pictures.busy_windows(story)[1]
+        waited, worked = _total(story, "data_wait_ms"), _total(story, "step_ms")
+        pairs += [
+            (f"{int(last['step']):,}", f"steps, epoch {last.get('epoch', '–')}"),
+            (_clock(story.clock_s[-1]), "from the first to the last logged step"),
+            (_rounded(number(last, "loss")), "training loss at the end"),
+        ]
+        if story.validations:
+            best = min(story.validations, key=lambda record: record["val_loss"])
+            pairs.append((_rounded(number(best, "val_loss")),
+                          f"best validation loss, step {best['step']:,}"))
+        if len(share):
+            pairs.append((f"{np.median(share):.0%}", "model GPU busy (median second)"))
+        pairs.append((f"{waited / max(1e-9, waited + worked):.1%}", "of its time waiting for data"))
+    pairs += [
+        (f"{len(story.quarantine):,}", "utterances left out"),
+        (f"{len(story.restarts):,}", "restarts of a process"),
+    ]
+    return facts(pairs)
+
+
+def _total(story: RunStory, name: str) -> float:
+    records = report_pictures.after_compilation(story)
+    return float(np.nansum([number(record, name) for record in records] or [0.0]))
+
+
+def _steadiness(story: RunStory) -> str:
+    share = report_pictures.busy_windows(story)[1]
+    if len(share) < 5:
+        return "Too short a run to say how steady the model GPU was."
+    low, middle = np.percentile(share, [5, 50])
+    steady = f"{low / middle:.2f}" if middle > 0 else "–"
+    pauses = f" Red: {len(story.pauses_s)} pauses between starts, left out." * bool(story.pauses_s)
+    return (
+        f"Model GPU: 5th percentile of its one-second windows {low:.0%}, median {middle:.0%}, "
+        f"ratio {steady} (1 is perfectly steady). Dashed: the queue's bound.{pauses}"
+    )
+
+
+def _quarantine(records: list[dict]) -> str:
+    rows = [
+        [r.get("line", ""), r.get("id", ""), r.get("path", ""), r.get("kind", ""),
+         r.get("reason", ""), r.get("from_batch", "the start")]
+        for r in records[:_MOST_ROWS]
+    ]
+    if not rows:
+        return section("Left out", paragraph("Every utterance was used.", "soft"))
+    more = ""
+    if len(records) > len(rows):
+        more = paragraph(f"… and {len(records) - len(rows):,} more in quarantine.jsonl.", "soft")
+    titles = ("line", "id", "file", "kind", "reason", "from batch")
+    listed = table(titles, rows)
+    return section(f"Left out: {len(records):,}",
+                   listed if len(rows) <= 20 else folded("Every one of them", listed), more)
+
+
+def _restarts(story: RunStory) -> str:
+    if not story.restarts:
+        return section("Restarts", paragraph("No process had to be started again.", "soft"))
+    return section(
+        f"Restarts: {len(story.restarts):,}",
+        table(("when", "what happened"), story.restarts[:_MOST_ROWS]),
+    )
+
+
+def _configuration(story: RunStory) -> str:
+    changed = table(("option", "value", "default"), _changed(story.config)) if story.config else ""
+    whole = folded("config.toml", panel(f"<pre>{text(story.config_text)}</pre>"))
+    return section("Configuration", changed, whole)
+
+
+def _changed(config: Config) -> list[list[str]]:
+    """The options that are not at their defaults."""
+    rows = []
+    for name, kind in SECTIONS.items():
+        section_now, section_default = getattr(config, name), kind()
+        for key, rule in rules_of(kind).items():
+            now, default = getattr(section_now, key), getattr(section_default, key)
+            if rule.saved and now != default:
+                rows.append([f"{name}.{key}", _plain(now), _plain(default)])
+    return rows
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "–" if value is None else str(value)
+
+
+def _versions() -> str:
+    rows = [["python", platform.python_version()], ["system", platform.platform()]]
+    for package in _PACKAGES:
+        try:
+            rows.append([package, importlib.metadata.version(package)])
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return section("Versions", table(("what", "version"), rows))
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else "not finite"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -1,0 +1,51 @@
+"""Shares of the CPU: a fake GPU is a role's half of the cores, and its busy share is theirs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+
+def share_of(role: str, cores: list[int]) -> list[int]:
+    """The half of the cores that a role has on fake GPUs: 'data' the first, 'model' the rest."""
+    half = max(1, len(cores) // 2)
+    return cores[:half] if role == "data" else cores[half:] or cores
+
+
+def pin_to_share(role: str) -> int:
+    """Keep this process on its role's share of the cores; returns how many there are."""
+    mine = share_of(role, sorted(os.sched_getaffinity(0)))
+    os.sched_setaffinity(0, mine)
+    return len(mine)
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class BusyMeter:
+    """The busy share of this process's device, over windows of one second.
+
+    Of a real GPU it is what NVML says; without one, the share of its cores that the process used.
+    """
+
+    def __init__(self, gpu_share: Callable[[], float] | None = None, window_s: float = 1.0):
+        self._gpu_share = gpu_share
+        self._window_s = window_s
+        self._since_s = time.monotonic()
+        self._cpu_s = time.process_time()
+        self.share = 0.0
+
+    def sample(self) -> float | None:
+        """The share of the window that has just ended, or None while it has not."""
+        now_s, cpu_s = time.monotonic(), time.process_time()
+        if now_s - self._since_s < self._window_s:
+            return None
+        if self._gpu_share is not None:
+            self.share = self._gpu_share()
+        else:
+            self.share = min(1.0, (cpu_s - self._cpu_s) / (now_s - self._since_s) / num_cores())
+        self._since_s, self._cpu_s = now_s, cpu_s
+        return self.share

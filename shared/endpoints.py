@@ -1,0 +1,158 @@
+"""Where batches flow: checking endpoints, and private directories for ipc sockets."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import ipaddress
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from shared.errors import ConfigError
+
+_MAX_IPC_PATH_BYTES = 107  # sockaddr_un's limit, less its NUL
+
+
+def default_endpoint(run_id: str) -> str:
+    """The run's own ipc endpoint; both workers find it from the run's identity alone."""
+    name = hashlib.sha256(run_id.encode()).hexdigest()[:16]
+    return f"ipc://{_runtime_directory() / name / 'stream'}"
+
+
+def _runtime_directory() -> Path:
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+        if base and os.path.isdir(base) and os.access(base, os.W_OK):
+            path = Path(base) / f"tandem-{os.getuid()}"
+            if len(os.fsencode(path)) + 32 <= _MAX_IPC_PATH_BYTES:
+                return path
+    raise ConfigError("no writable directory for sockets; set XDG_RUNTIME_DIR to a short one.")
+
+
+def check_endpoint(endpoint: str) -> str:
+    """Return the endpoint if it can be used.
+
+    Raises:
+        ConfigError: it is malformed, too long, or open to more than this machine.
+    """
+    if endpoint.startswith("ipc://"):
+        path = endpoint.removeprefix("ipc://")
+        if not path.startswith("/"):
+            raise ConfigError(f"{endpoint}: an ipc endpoint needs an absolute path.")
+        if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
+            raise ConfigError(
+                f"{endpoint}: the path is {len(os.fsencode(path))} bytes long, and sockets take "
+                f"at most {_MAX_IPC_PATH_BYTES}. Choose a shorter one."
+            )
+        return endpoint
+    if endpoint.startswith("tcp://"):
+        return _check_tcp(endpoint)
+    raise ConfigError(f"{endpoint}: expected ipc:///PATH or tcp://127.0.0.1:PORT.")
+
+
+def _check_tcp(endpoint: str) -> str:
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
+        raise ConfigError(f"{endpoint}: the port must be a number from 1 to 65535.")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if ":" in host and not bracketed:
+        raise ConfigError(f"{endpoint}: write an IPv6 address in brackets, as tcp://[::1]:{port}.")
+    if host == "localhost":
+        host, endpoint = "127.0.0.1", f"tcp://127.0.0.1:{port}"
+    try:
+        address = ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)
+    except ValueError:
+        address = None
+    if address is None or not address.is_loopback:
+        raise ConfigError(
+            f"{endpoint}: only loopback addresses are open to plain TCP, because anyone who can "
+            f"reach the port could feed the training. Use tcp://127.0.0.1:{port}."
+        )
+    return endpoint
+
+
+def make_private_directory(endpoint: str) -> None:
+    """Create the directories of an ipc endpoint for this user alone.
+
+    Raises:
+        ConfigError: the directory exists and is not ours alone.
+    """
+    if not endpoint.startswith("ipc://"):
+        return
+    directory = Path(endpoint.removeprefix("ipc://")).parent
+    for path in (directory.parent, directory):
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise ConfigError(
+                f"{endpoint}: {path} can't be made ({error.strerror}). Choose another endpoint."
+            ) from None
+    found, above = directory.lstat(), directory.parent.lstat()
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.getuid()
+        or stat.S_IMODE(found.st_mode) & 0o077
+        or above.st_uid not in (0, os.getuid())  # its owner could put another directory there
+    ):
+        raise ConfigError(
+            f"{directory} is open to other users, so its socket would be too. "
+            f"Run 'chmod 700 {directory}' or choose another endpoint."
+        )
+
+
+def claim_endpoint(endpoint: str) -> int | None:
+    """Take an ipc endpoint for as long as the returned descriptor is open; TCP needs no claim.
+
+    ZeroMQ itself would take the socket file over from whoever listens there, without a word.
+
+    Raises:
+        ConfigError: another process has it.
+    """
+    if not endpoint.startswith("ipc://"):
+        return None
+    path = _claim_path(endpoint)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_same_file(descriptor, path):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ConfigError(
+                f"{endpoint}: another run is listening there. Choose another --endpoint."
+            ) from None
+        os.close(descriptor)  # whoever had it before removed the file just now
+
+
+def remove_socket(endpoint: str) -> None:
+    """Remove an ipc endpoint's files, and its directory if a run made one, unless it is in use."""
+    if not endpoint.startswith("ipc://"):
+        return
+    path = Path(endpoint.removeprefix("ipc://"))
+    try:
+        claim = claim_endpoint(endpoint)
+    except (ConfigError, OSError):
+        return
+    path.unlink(missing_ok=True)
+    _claim_path(endpoint).unlink(missing_ok=True)
+    os.close(claim)
+    if path.parent.parent.name == f"tandem-{os.getuid()}":
+        try:
+            path.parent.rmdir()
+        except OSError:
+            pass
+
+
+def _claim_path(endpoint: str) -> Path:
+    return Path(endpoint.removeprefix("ipc://") + ".lock")
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,41 @@
+"""The errors that users meet: each is one or two plain sentences and knows its exit code."""
+
+
+class TandemError(Exception):
+    """Something ended the run; the message says what and how to mend it."""
+
+    exit_code = 1
+
+
+class InputError(TandemError):
+    """A flag, file or data set that makes the run impossible, found before anything heavy began."""
+
+    exit_code = 2
+
+
+class ConfigError(InputError):
+    """A flag or a key of a configuration file is unknown, of the wrong type or out of range."""
+
+
+class DataError(InputError):
+    """A data set, its metadata or its index can't be used."""
+
+
+class GpuError(TandemError):
+    """The GPUs that were asked for are not there."""
+
+
+class AudioError(TandemError):
+    """One utterance can't be read. `transient` errors are worth another try."""
+
+    def __init__(self, message: str, *, transient: bool = False):
+        super().__init__(message)
+        self.transient = transient
+
+
+class CheckpointError(TandemError):
+    """A checkpoint could not be written, or none of those present could be read."""
+
+
+class ProtocolError(TandemError):
+    """A message from the other side is malformed or does not belong to this run."""

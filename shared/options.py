@@ -1,0 +1,166 @@
+"""One definition of an option gives its flag, TOML key, default, help text and check."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from shared.errors import ConfigError
+
+_ABSENT = object()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a value of one option may be; `kind` is one of int, float, str, bool, gpus."""
+
+    kind: str
+    help: str
+    flag: str = ""  # empty: the field's name with dashes
+    optional: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    saved: bool = True  # False: belongs to one command, not to the run (never in config.toml)
+
+    def expected(self) -> str:
+        """The accepted values in words, for messages: 'a whole number of at least 1'."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        words = {
+            "int": "a whole number",
+            "float": "a finite number",
+            "str": "text",
+            "bool": "true or false",
+            "gpus": "a GPU index such as 0, or several such as 0,2",
+        }[self.kind]
+        if self.minimum is not None and self.maximum is not None:
+            return f"{words} from {self.minimum:g} to {self.maximum:g}"
+        if self.minimum is not None:
+            return f"{words} of at least {self.minimum:g}"
+        return words
+
+    def accept(self, value: Any) -> Any:
+        """Return the value in its final type.
+
+        Raises:
+            ValueError: it is not what this option takes.
+        """
+        if value is None and self.optional:
+            return None
+        value = _ACCEPT[self.kind](value)
+        if self.choices and value not in self.choices:
+            raise ValueError
+        numbers = value if isinstance(value, tuple) else (value,)
+        if self.kind in ("int", "float", "gpus"):
+            if self.minimum is not None and any(n < self.minimum for n in numbers):
+                raise ValueError
+            if self.maximum is not None and any(n > self.maximum for n in numbers):
+                raise ValueError
+        return value
+
+    def parse(self, text: str) -> Any:
+        """Read the value from the command line; numbers may be written as text there.
+
+        Raises:
+            ValueError: it is not what this option takes.
+        """
+        if self.kind == "int":
+            return self.accept(int(text))
+        if self.kind == "float":
+            return self.accept(float(text))
+        return self.accept(text)
+
+
+def _accept_int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError
+    return value
+
+
+def _accept_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError
+    value = float(value)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _accept_str(value: Any) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError
+    value.encode()  # refuses half characters, which no configuration file could hold
+    return value
+
+
+def _accept_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _accept_gpus(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str):
+        value = [int(part) for part in value.split(",")]
+    if isinstance(value, int):
+        value = [value]
+    indices = tuple(_accept_int(index) for index in value) if _is_list(value) else ()
+    if not indices or len(set(indices)) != len(indices):
+        raise ValueError
+    return indices
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, dict))
+
+
+_ACCEPT = {
+    "int": _accept_int,
+    "float": _accept_float,
+    "str": _accept_str,
+    "bool": _accept_bool,
+    "gpus": _accept_gpus,
+}
+
+
+def option(kind: str, default: Any, help: str, **limits: Any) -> Any:
+    """A dataclass field that is also a flag and a TOML key; `limits` as in `Rule`."""
+    rule = Rule(kind=kind, help=help, optional=default is None, **limits)
+    return dataclasses.field(default=default, metadata={"rule": rule})
+
+
+def rules_of(section: type) -> dict[str, Rule]:
+    """The options of a configuration section by field name."""
+    return {
+        field.name: dataclasses.replace(
+            field.metadata["rule"],
+            flag=field.metadata["rule"].flag or "--" + field.name.replace("_", "-"),
+        )
+        for field in dataclasses.fields(section)
+    }
+
+
+def check_section(section: Any) -> None:
+    """Bring every field of a frozen section into its final type (for `__post_init__`).
+
+    Raises:
+        ConfigError: a value is not what its option takes; names the field.
+    """
+    for name, rule in rules_of(type(section)).items():
+        value = getattr(section, name)
+        try:
+            object.__setattr__(section, name, rule.accept(value))
+        except (ValueError, TypeError, OverflowError):
+            raise ConfigError(
+                f"{type(section).__name__}.{name}: found {value!r}; expected {rule.expected()}."
+            ) from None
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """' Did you mean X?' for a near miss, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]}?" if close else ""

@@ -1,0 +1,68 @@
+"""Results for people: wav and npy files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import wave
+from pathlib import Path
+
+import numpy as np
+
+from shared.errors import InputError
+
+
+def write_file(path: str | os.PathLike, content: bytes) -> None:
+    """Write a file beside its place and rename it there.
+
+    Raises:
+        InputError: the place can't be written to.
+    """
+    path = Path(path)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with open(beside, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(f"{path}: can't be written ({error.strerror}).") from None
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def make_folder(path: str | os.PathLike) -> None:
+    """Make a folder that can be written to, and those above it.
+
+    Raises:
+        InputError: it can't be.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: can't be made ({error.strerror}).") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: can't be written to.")
+
+
+def wav_bytes(samples: np.ndarray, sample_rate: int) -> bytes:
+    """A mono 16-bit wav of float samples (samples,) in [-1, 1]."""
+    whole = np.rint(np.clip(samples, -1.0, 1.0) * 32_767).astype("<i2")
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(sample_rate)
+        file.writeframes(whole.tobytes())
+    return buffer.getvalue()
+
+
+def npy_bytes(array: np.ndarray) -> bytes:
+    """The array as a .npy file, never pickled."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,63 @@
+"""The run directory: names of its files, and the locks that keep it to one run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from shared.errors import InputError
+
+
+class RunDirectory:
+    """Paths inside `runs/NAME`."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+        self.config = self.path / "config.toml"
+        self.index = self.path / "index.safetensors"
+        self.metrics = self.path / "metrics.jsonl"
+        self.audit = self.path / "audit.jsonl"
+        self.quarantine = self.path / "quarantine.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.samples = self.path / "samples"
+        self.tensorboard = self.path / "tensorboard"
+        self.launcher_log = self.path / "launcher.log"
+
+    def log_of(self, worker: str) -> Path:
+        return self.path / f"{worker}.log"
+
+    def create(self) -> None:
+        """Make the directory.
+
+        Raises:
+            InputError: it can't be made or written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: can't be made ({error.strerror}). Choose another --run-dir."
+            ) from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise InputError(f"{self.path}: can't be written to. Choose another --run-dir.")
+
+    def lock(self, role: str) -> int:
+        """Take the role's lock for as long as this process lives; the kernel frees it at death.
+
+        Raises:
+            InputError: another process has it.
+        """
+        descriptor = os.open(self.path / f".{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise InputError(
+                f"{self.path}: another {role} (pid {holder or 'unknown'}) is using this run "
+                "directory. Wait for it to end, or choose another --run-dir."
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return descriptor

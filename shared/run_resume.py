@@ -1,0 +1,60 @@
+"""Going on with a run, or starting it over: what its directory must hold, and what may differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+from shared.config import Config
+from shared.config_file import load_config
+from shared.errors import InputError
+from shared.run_directory import RunDirectory
+
+# What decides the index. With another value the utterances would be others, or have other numbers.
+_INDEX_KEYS = (
+    "train_data", "val_data", "metadata_format", "text_frontend", "language", "val_fraction",
+    "min_seconds", "max_seconds", "trim_silence", "trim_db",
+)  # fmt: skip
+
+
+def with_absolute_data(config: Config) -> Config:
+    """config.toml must work from any working directory."""
+    data = config.data
+    val_data = str(Path(data.val_data).resolve()) if data.val_data else None
+    data = dataclasses.replace(
+        data, train_data=str(Path(data.train_data).resolve()), val_data=val_data
+    )
+    return dataclasses.replace(config, data=data)
+
+
+def can_go_on(directory: RunDirectory, config: Config) -> bool:
+    """Whether the directory holds a run that has begun; its own index is then the truth.
+
+    The data is not looked at again: a file that has gone bad since costs one utterance, not the
+    resume.
+
+    Raises:
+        InputError: settings were given that would make it another run.
+    """
+    has_checkpoint = directory.checkpoints.is_dir() and any(directory.checkpoints.iterdir())
+    if not has_checkpoint or not directory.index.is_file() or not directory.config.is_file():
+        return False
+    before = load_config(directory.config).data
+    for key in _INDEX_KEYS:
+        old, new = getattr(before, key), getattr(config.data, key)
+        if old != new:
+            raise InputError(
+                f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
+                "out to go on with it, choose another --run-dir, or give --fresh to start over."
+            )
+    return True
+
+
+def start_over(directory: RunDirectory) -> None:
+    """--fresh: set the old checkpoints aside, and begin the logs again."""
+    if directory.checkpoints.exists():
+        aside = directory.checkpoints.with_name(f"checkpoints-{time.strftime('%Y%m%d-%H%M%S')}")
+        directory.checkpoints.rename(aside)
+    for log in (directory.metrics, directory.audit, directory.path / "skipped.jsonl"):
+        log.unlink(missing_ok=True)

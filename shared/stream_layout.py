@@ -1,0 +1,112 @@
+"""Where validation falls in the one ordered stream of batches."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shared.errors import ConfigError
+
+
+class StreamPlace(NamedTuple):
+    """What a batch of the stream is.
+
+    kind: "train" or "validation".
+    number: which training batch since the start of the run, or which batch of the validation set.
+    round: how many validations were complete before this batch.
+    """
+
+    kind: str
+    number: int
+    round: int
+
+
+@dataclass(frozen=True)
+class StreamLayout:
+    """Every `validate_every_batches` training batches are followed by the whole validation set.
+
+    With a known end (`total_train_batches`) the last training batch is followed by a validation
+    too, also after a shorter stretch. `validate_every_batches=0` leaves only that last one. All
+    answers are in closed form: batch 10 and batch 10,000,000 cost the same.
+    """
+
+    validate_every_batches: int
+    num_validation_batches: int
+    total_train_batches: int | None = None
+
+    def __post_init__(self):
+        for name in ("validate_every_batches", "num_validation_batches", "total_train_batches"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigError(f"{name} is {value}; expected an integer from 0 up.")
+
+    @property
+    def _stretch(self) -> int:
+        """Training batches between two validations; 0 = no validation but the last."""
+        return self.validate_every_batches if self.num_validation_batches else 0
+
+    @property
+    def _num_whole_rounds(self) -> int | None:
+        if self.total_train_batches is None:
+            return None
+        return self.total_train_batches // self._stretch if self._stretch else 0
+
+    @property
+    def num_stream_batches(self) -> int | None:
+        """Training and validation batches of the whole run, or None when it has no known end."""
+        total = self.total_train_batches
+        if total is None:
+            return None
+        rounds = self._num_whole_rounds
+        if total > rounds * self._stretch:
+            rounds += 1
+        return total + rounds * self.num_validation_batches
+
+    def place(self, n: int) -> StreamPlace:
+        """What batch `n` of the stream is.
+
+        Raises:
+            IndexError: `n` is negative or past the end of the stream.
+        """
+        end = self.num_stream_batches
+        if n < 0 or (end is not None and n >= end):
+            raise IndexError(f"The stream has no batch {n}; it has batches 0 to {end} (exclusive).")
+        stretch = self._stretch
+        if stretch:
+            whole, within = divmod(n, stretch + self.num_validation_batches)
+        else:
+            whole, within = 0, n
+        if self.total_train_batches is not None and whole == self._num_whole_rounds:
+            stretch = self.total_train_batches - whole * self._stretch
+        elif not stretch:
+            return StreamPlace("train", n, 0)
+        if within < stretch:
+            return StreamPlace("train", whole * self._stretch + within, whole)
+        return StreamPlace("validation", within - stretch, whole)
+
+    def train_batch_of(self, n: int) -> int | None:
+        """Which training batch is batch `n` of the stream; None when it is a validation batch."""
+        place = self.place(n)
+        return place.number if place.kind == "train" else None
+
+    def num_train_batches_before(self, n: int) -> int:
+        """How many of the batches 0 … n-1 of the stream are training batches."""
+        if n == self.num_stream_batches:
+            return self.total_train_batches
+        place = self.place(n)
+        if place.kind == "train":
+            return place.number
+        if place.round == self._num_whole_rounds:
+            return self.total_train_batches
+        return (place.round + 1) * self._stretch
+
+    def stream_index_of_train(self, train_batch: int) -> int:
+        """Where training batch `train_batch` is in the stream.
+
+        Raises:
+            IndexError: the run has no such training batch.
+        """
+        total = self.total_train_batches
+        if train_batch < 0 or (total is not None and train_batch >= total):
+            raise IndexError(f"There is no training batch {train_batch}; the run has {total}.")
+        if not self._stretch:
+            return train_batch
+        return train_batch + train_batch // self._stretch * self.num_validation_batches

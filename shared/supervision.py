@@ -1,0 +1,242 @@
+"""What the launcher does about its workers: a pure table, events in and actions out.
+
+The rules:
+  data worker ends      replaced at once, later with growing delay, until `max_restarts` in a window
+  model worker killed   restarted the same way; it continues from its last checkpoint
+  a worker says why     (bad input, a run that can't go on): the run ends with that cause
+  model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
+  deadline passed       stack dump, a second later SIGKILL; then as for any death
+  stop asked            the model worker finishes its step, saves and ends; then the data workers
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from collections import deque
+
+RESTART_WINDOW_S = 600.0
+_BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+_DUMP_S = 1.0
+_STOP_MODEL_S = 20.0
+_STOP_DATA_S = 3.0
+_STARTING_S = 180.0
+EXIT_INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Reported:
+    worker: str
+    kind: str  # "phase", "progress" or "failure"
+    now_s: float
+    text: str = ""  # of a phase its name, of a failure its message
+    deadline_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Exited:
+    worker: str
+    status: int  # as subprocess has it: negative for a signal
+    now_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StopAsked:
+    now_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Ticked:
+    now_s: float
+
+
+Event = Reported | Exited | StopAsked | Ticked
+
+
+@dataclasses.dataclass(frozen=True)
+class Spawn:
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpStack:
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
+class AskToStop:
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Kill:
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Tell:
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Finish:
+    exit_code: int
+    cause: str
+
+
+Action = Spawn | DumpStack | AskToStop | Kill | Tell | Finish
+
+
+@dataclasses.dataclass
+class _Worker:
+    """state: backing-off, running, dumping, stopping or ended."""
+
+    role: str
+    state: str = "backing-off"
+    due_s: float = 0.0  # when the state's own deadline is over
+    phase: str = "starting"
+    allowed_s: float = _STARTING_S
+    heard_s: float = 0.0
+    failure: str = ""
+    deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
+
+
+def status_in_words(status: int) -> str:
+    """An exit status or the name of the signal that ended a process."""
+    if status < 0:
+        try:
+            return f"killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"killed by signal {-status}"
+    return f"exit status {status}"
+
+
+class Supervisor:
+    """Keeps one model worker and any number of data workers alive until the run is over."""
+
+    def __init__(self, data_workers: list[str], model_worker: str, max_restarts: int):
+        self._workers = {name: _Worker("data") for name in data_workers}
+        self._workers[model_worker] = _Worker("model")
+        self._model = model_worker
+        self._max_restarts = max_restarts
+        self._ending: Finish | None = None
+        self._finished = False
+        self.num_restarts = 0
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in one event and say what must be done."""
+        if self._finished:
+            return []
+        if isinstance(event, Reported):
+            return self._reported(event)
+        if isinstance(event, Exited):
+            return self._exited(event)
+        if isinstance(event, StopAsked):
+            return self._stop(event.now_s)
+        return self._ticked(event.now_s)
+
+    def _reported(self, event: Reported) -> list[Action]:
+        worker = self._workers[event.worker]
+        worker.heard_s = event.now_s
+        if event.kind == "phase":
+            worker.phase, worker.allowed_s = event.text, event.deadline_s
+        elif event.kind == "failure":
+            worker.failure = worker.failure or event.text
+        return []
+
+    def _exited(self, event: Exited) -> list[Action]:
+        worker = self._workers[event.worker]
+        if worker.state == "stopping" or self._ending:
+            worker.state = "ended"
+            if event.worker == self._model and self._ending:
+                self._note_model_end(event.status)
+            return self._wind_down(event.now_s)
+        cause = worker.failure or f"{event.worker}: {status_in_words(event.status)}"
+        if worker.role == "model" and event.status in (0, EXIT_INTERRUPTED):
+            worker.state = "ended"
+            words = "finished" if event.status == 0 else "interrupted; the checkpoint is saved"
+            return self._end(Finish(event.status, words), event.now_s)
+        if worker.role == "data" and event.status == 0:
+            worker.state = "ended"  # the model worker has told it that the run is over
+            return []
+        if worker.failure:
+            worker.state = "ended"
+            code = event.status if event.status in (1, 2) else 1
+            return self._end(Finish(code, cause), event.now_s)
+        return self._replace(event.worker, worker, cause, event.now_s)
+
+    def _note_model_end(self, status: int) -> None:
+        """A stop that was asked for counts as what the model worker made of it."""
+        if self._ending.exit_code == EXIT_INTERRUPTED and status == 0:
+            self._ending = Finish(0, "finished")
+        elif self._ending.exit_code == EXIT_INTERRUPTED and status != EXIT_INTERRUPTED:
+            cause = self._workers[self._model].failure or status_in_words(status)
+            self._ending = Finish(1, f"stopped, but {self._model} did not save: {cause}")
+
+    def _replace(self, name: str, worker: _Worker, cause: str, now_s: float) -> list[Action]:
+        worker.deaths.append((now_s, cause))
+        while now_s - worker.deaths[0][0] > RESTART_WINDOW_S:
+            worker.deaths.popleft()
+        num_deaths = len(worker.deaths)
+        if num_deaths > self._max_restarts:
+            worker.state = "ended"
+            message = (
+                f"{name} ended {num_deaths} times within {RESTART_WINDOW_S / 60:g} minutes, more "
+                f"than --max-restarts {self._max_restarts} allows. "
+                f"First cause: {worker.deaths[0][1]}"
+            )
+            return self._end(Finish(1, message), now_s)
+        self.num_restarts += 1
+        worker.state = "backing-off"
+        if worker.role == "model":
+            for other in self._workers.values():
+                if other.state == "ended":
+                    other.state, other.due_s = "backing-off", now_s
+        worker.due_s = now_s + _BACKOFF_S[min(num_deaths, len(_BACKOFF_S)) - 1]
+        worker.failure = ""
+        return [Tell(f"⚠️  {cause}; starting it again")] + self._ticked(now_s)
+
+    def _stop(self, now_s: float) -> list[Action]:
+        if self._ending:
+            return []
+        return self._end(Finish(EXIT_INTERRUPTED, "interrupted; the checkpoint is saved"), now_s)
+
+    def _end(self, finish: Finish, now_s: float) -> list[Action]:
+        self._ending = finish
+        return self._wind_down(now_s)
+
+    def _wind_down(self, now_s: float) -> list[Action]:
+        """Stop the model worker first, then the data workers, then finish."""
+        actions: list[Action] = []
+        model_ended = self._workers[self._model].state in ("ended", "backing-off")
+        for name, worker in self._workers.items():
+            if worker.state == "backing-off":
+                worker.state = "ended"
+            elif worker.state in ("running", "dumping") and (model_ended or name == self._model):
+                allowed_s = _STOP_MODEL_S if worker.role == "model" else _STOP_DATA_S
+                worker.state, worker.due_s = "stopping", now_s + allowed_s
+                actions.append(AskToStop(name))
+        if all(worker.state == "ended" for worker in self._workers.values()):
+            self._finished = True
+            actions.append(self._ending)
+        return actions
+
+    def _ticked(self, now_s: float) -> list[Action]:
+        actions: list[Action] = []
+        for name, worker in self._workers.items():
+            if worker.state == "backing-off" and now_s >= worker.due_s and not self._ending:
+                worker.state, worker.heard_s = "running", now_s
+                worker.phase, worker.allowed_s = "starting", _STARTING_S
+                actions.append(Spawn(name))
+            elif worker.state == "running" and self._is_late(worker, now_s):
+                waited = f"no progress for {now_s - worker.heard_s:.0f} s while {worker.phase}"
+                worker.state, worker.due_s = "dumping", now_s + _DUMP_S
+                actions += [Tell(f"⚠️  {name}: {waited}; its stack is in its log"), DumpStack(name)]
+            elif worker.state in ("dumping", "stopping") and now_s >= worker.due_s:
+                worker.due_s = now_s + _DUMP_S
+                actions.append(Kill(name))
+        return actions
+
+    @staticmethod
+    def _is_late(worker: _Worker, now_s: float) -> bool:
+        return worker.allowed_s > 0 and now_s - worker.heard_s > worker.allowed_s

@@ -1,0 +1,202 @@
+"""One training run from the launcher's side: prepare, spawn, watch, end, leave nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from shared import supervision
+from shared.config import Config
+from shared.endpoints import default_endpoint, remove_socket
+from shared.gpus import Gpu, Placement, worker_environment
+from shared.run_directory import RunDirectory
+from shared.worker_processes import WorkerProcess
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+START_VARIABLE = "TANDEM_STARTED_AT"
+RESTART_VARIABLE = "TANDEM_RESTARTED"
+MODEL_WORKER = "model_worker"
+_TICK_S = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    exit_code: int
+    cause: str
+    run_dir: str
+    num_restarts: int
+
+
+class TrainingRun:
+    """Starts and watches the workers of a prepared run."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDirectory,
+        placement: Placement,
+        say: Callable[[str], None],
+        started_s: float,
+        on_report: Callable[[str, dict], None] = lambda worker, report: None,
+    ):
+        """`say` takes lines of the run's story, `on_report` everything that workers tell."""
+        self._on_report = on_report
+        self._config = config
+        self._run = run
+        self._placement = placement
+        self._say = say
+        self._started_s = started_s
+        self._data_gpus = self._data_worker_gpus()
+        self._supervisor = supervision.Supervisor(
+            list(self._data_gpus), MODEL_WORKER, config.run.max_restarts
+        )
+        self._children: dict[str, WorkerProcess] = {}
+        self._selector = selectors.DefaultSelector()
+        self._spawned: set[str] = set()
+        self._stops: list[int] = []
+        self._stopping = False
+        self._finish: supervision.Finish | None = None
+
+    def _data_worker_gpus(self) -> dict[str, Gpu | None]:
+        gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
+        each = [gpu for gpu in gpus for _ in range(self._config.run.data_workers)]
+        return {f"data_worker-{number}": gpu for number, gpu in enumerate(each)}
+
+    def watch(self) -> RunResult:
+        """Run until the end, whatever it is."""
+        previous = {number: signal.signal(number, self._note_stop) for number in STOP_SIGNALS}
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        previous_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._selector.register(wake_read, selectors.EVENT_READ, None)
+        try:
+            while self._finish is None:
+                self._act(supervision.Ticked(time.monotonic()))
+                for key, _ in self._selector.select(_TICK_S):
+                    if key.data is None:
+                        os.read(wake_read, 4096)
+                    elif not key.data.read():
+                        self._selector.unregister(key.fd)
+                self._notice_stops()
+                self._notice_exits()
+        finally:
+            self._kill_all()
+            signal.set_wakeup_fd(previous_wake)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            os.close(wake_read)
+            os.close(wake_write)
+            self._selector.close()
+            remove_socket(self._config.run.endpoint or default_endpoint(self._config.run.run_id))
+        return RunResult(
+            self._finish.exit_code,
+            self._finish.cause,
+            str(self._run.path),
+            self._supervisor.num_restarts,
+        )
+
+    def _note_stop(self, number: int, frame: object) -> None:
+        self._stops.append(number)
+
+    def _notice_stops(self) -> None:
+        stops, self._stops = self._stops, []
+        for number in stops:
+            if number == signal.SIGINT and self._stopping:
+                self._say("⏹  Stopped at once; the last checkpoint stands")
+                self._finish = supervision.Finish(supervision.EXIT_INTERRUPTED, "stopped at once")
+                return
+            if not self._stopping:
+                name = signal.Signals(number).name
+                self._say(f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)")
+            self._stopping = True
+            self._act(supervision.StopAsked(time.monotonic()))
+
+    def _notice_exits(self) -> None:
+        for name, child in list(self._children.items()):
+            status = child.process.poll()
+            if status is not None:
+                if child.reader.descriptor in self._selector.get_map():
+                    self._selector.unregister(child.reader.descriptor)
+                    child.reader.drain()
+                del self._children[name]
+                self._act(supervision.Exited(name, status, time.monotonic()))
+
+    def _take_report(self, name: str, report: dict) -> None:
+        kind, now_s = report["kind"], time.monotonic()
+        self._on_report(name, report)
+        if kind == "say":
+            self._say(str(report.get("text", "")))
+        elif kind == "phase":
+            event = supervision.Reported(
+                name, kind, now_s, str(report.get("name")), float(report.get("deadline_s", 0))
+            )
+            self._act(event)
+        elif kind == "failure":
+            self._act(supervision.Reported(name, kind, now_s, str(report.get("message"))))
+        else:
+            self._act(supervision.Reported(name, "progress", now_s))
+
+    def _act(self, event: supervision.Event) -> None:
+        for action in self._supervisor.handle(event):
+            if isinstance(action, supervision.Finish):
+                self._finish = action
+            elif isinstance(action, supervision.Tell):
+                self._say(action.text)
+            elif isinstance(action, supervision.Spawn):
+                self._spawn(action.worker)
+            elif action.worker in self._children:
+                child = self._children[action.worker]
+                if isinstance(action, supervision.DumpStack):
+                    child.dump_stack()
+                elif isinstance(action, supervision.AskToStop):
+                    child.send_signal(signal.SIGTERM)
+                else:
+                    child.send_signal(signal.SIGKILL)
+
+    def _spawn(self, name: str) -> None:
+        if name == MODEL_WORKER:
+            role, gpu, module = "model", self._placement.model_gpu, "model_worker"
+        else:
+            role, gpu, module = "data", self._data_gpus[name], "data_worker"
+        arguments = ["-m", module, "--run", str(self._run.path), "--name", name]
+        if gpu is not None:
+            arguments += ["--gpu", str(gpu.index)]
+        environment = {
+            **worker_environment(gpu),
+            "TANDEM_ROLE": role,
+            START_VARIABLE: repr(self._started_s),
+        }
+        if name in self._spawned:
+            environment[RESTART_VARIABLE] = "1"
+        self._spawned.add(name)
+        child = WorkerProcess(
+            name, arguments, environment, self._run.log_of(name), self._take_report
+        )
+        self._children[name] = child
+        self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)
+
+    def _kill_all(self) -> None:
+        """End what is still alive: only our own children, by id."""
+        for child in self._children.values():
+            child.send_signal(signal.SIGKILL)
+        for child in self._children.values():
+            child.process.wait()
+            if child.reader.descriptor in self._selector.get_map():
+                os.close(child.reader.descriptor)
+        self._children.clear()
+
+
+def say_plainly(text: str) -> None:
+    """A line to the terminal; a closed or ASCII-only standard output is no reason to end a run."""
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        print(text.encode("ascii", "replace").decode(), flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

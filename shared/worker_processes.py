@@ -1,0 +1,114 @@
+"""Children of the launcher: started with their environment, their output read, ended by id."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from shared.process_guard import PARENT_VARIABLE
+from shared.reporting import PIPE_VARIABLE
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_READ_BYTES = 1 << 16
+_MAX_LINE_BYTES = 1 << 20
+
+
+def child_environment(extra: dict[str, str]) -> dict[str, str]:
+    """This process's environment with what a child needs to find the code and its parent."""
+    environment = {**os.environ, **extra}
+    path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{PROJECT_ROOT}{os.pathsep}{path}" if path else str(PROJECT_ROOT)
+    environment[PARENT_VARIABLE] = str(os.getpid())
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+class LineReader:
+    """Cuts what comes out of a pipe into lines, keeping at most one unfinished line."""
+
+    def __init__(self, descriptor: int, on_line: Callable[[str], None]):
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self._on_line = on_line
+        self._rest = b""
+
+    def read(self) -> bool:
+        """Read what is there; False when the other end is closed."""
+        try:
+            chunk = os.read(self.descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            if self._rest:
+                self._on_line(self._rest.decode("utf-8", "replace"))
+            os.close(self.descriptor)
+            return False
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._rest = self._rest[-_MAX_LINE_BYTES:]
+        for line in lines:
+            self._on_line(line.decode("utf-8", "replace"))
+        return True
+
+
+    def drain(self) -> None:
+        """Read what is left of a child that has ended, and close."""
+        while select.select([self.descriptor], [], [], 0)[0]:
+            if not self.read():
+                return
+        os.close(self.descriptor)
+
+
+class WorkerProcess:
+    """One running child. Its output goes into its log; its reports to whoever asked."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: list[str],
+        environment: dict[str, str],
+        log_path: Path,
+        on_report: Callable[[str, dict], None],
+    ):
+        self.name = name
+        self._on_report = on_report
+        report_read, report_write = os.pipe()
+        environment = child_environment({**environment, PIPE_VARIABLE: str(report_write)})
+        # A group of its own: Ctrl-C reaches the launcher only, which decides what it means.
+        with open(log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(report_write,),
+                start_new_session=True,
+            )
+        os.close(report_write)
+        self.reader = LineReader(report_read, self._take_line)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def _take_line(self, line: str) -> None:
+        try:
+            report = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(report, dict) and isinstance(report.get("kind"), str):
+            self._on_report(self.name, report)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)  # does nothing once the process has been waited for
+
+    def dump_stack(self) -> None:
+        """Have it write the stack of every thread into its log, awake or stopped."""
+        self.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGUSR2)

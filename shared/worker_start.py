@@ -1,0 +1,143 @@
+"""What both workers do before anything else: flags, GPU, memory growth, threads, logging."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import time
+
+from shared.command_line import PlainParser
+from shared.config import Config
+from shared.config_file import load_config
+from shared.cores import BusyMeter, num_cores, pin_to_share
+from shared.errors import GpuError, InputError
+from shared.gpus import gpu_share_of, list_gpus, worker_environment
+from shared.process_guard import guard_worker
+from shared.run_directory import RunDirectory
+
+log = logging.getLogger(__name__)
+
+
+def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
+    """The flags of a worker, the same whether the launcher or a person starts it."""
+    parser = PlainParser(prog=program, description="One side of a run, from its run directory.")
+    parser.add_argument("--run", required=True, metavar="DIR", help="a prepared run directory")
+    parser.add_argument("--gpu", type=int, metavar="N", help="GPU to use (default: as configured)")
+    parser.add_argument("--name", help="name in logs and messages")
+    parser.add_argument(endpoint_flag, dest="endpoint", metavar="ENDPOINT",
+                        help="ipc:///PATH or tcp://127.0.0.1:PORT (default: the run's own)")
+    return parser
+
+
+def open_run(flags: argparse.Namespace) -> tuple[RunDirectory, Config]:
+    """The run directory and its configuration.
+
+    Raises:
+        InputError: it was not prepared.
+    """
+    run = RunDirectory(flags.run)
+    if not run.config.is_file() or not run.index.is_file():
+        raise InputError(
+            f"{flags.run}: is not a prepared run directory. Make one with "
+            "'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
+        )
+    return run, load_config(run.config)
+
+
+def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
+    """Settle this process's GPU before TensorFlow is imported; returns cpu, gpu or fake.
+
+    A worker that the launcher started already has its environment. One started by hand makes its
+    own, from --gpu or the run's configuration.
+    """
+    started_by_launcher = "TANDEM_ROLE" in os.environ
+    configured = config.data.data_gpu[0] if config.data.data_gpu else None
+    wanted = flags.gpu
+    if wanted is None:
+        wanted = configured if role == "data" else config.data.model_gpu
+    if not started_by_launcher:
+        gpus = list_gpus(config.run.fake_gpus)
+        if wanted is not None and not 0 <= wanted < len(gpus):
+            found = f"must be 0-{len(gpus) - 1}" if gpus else "but there is no GPU"
+            raise GpuError(f"Invalid {role}_gpu={wanted}, {found}")
+        if wanted is None and role == "model" and gpus:
+            wanted = 0
+        os.environ.update(worker_environment(None if wanted is None else gpus[wanted]))
+    if config.run.fake_gpus:
+        pin_to_share(role)
+        return "fake" if wanted is not None else "cpu"
+    return "gpu" if os.environ["CUDA_VISIBLE_DEVICES"] else "cpu"
+
+
+def start_tensorflow(role: str, device_kind: str, config: Config):
+    """Import TensorFlow on exactly this worker's device and return the module.
+
+    Raises:
+        GpuError: in multi-GPU mode, not exactly one GPU is visible.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    if config.training.deterministic:
+        os.environ["TF_DETERMINISTIC_OPS"] = "1"
+    import tensorflow as tf
+
+    threads = num_cores()
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
+    if device_kind == "fake":
+        tf.config.set_visible_devices([], "GPU")
+    elif device_kind == "gpu":
+        _set_up_gpu(tf, role, config)
+    return tf
+
+
+def _set_up_gpu(tf, role: str, config: Config) -> None:
+    found = tf.config.list_physical_devices("GPU")
+    if len(found) != 1:
+        raise GpuError(
+            f"the {role} process must see exactly one GPU, but TensorFlow sees {len(found)}. "
+            f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}; is TensorFlow "
+            "installed with GPU support (pip install 'tandem-tts[gpu]')?"
+        )
+    data = config.data
+    cap_mb = data.data_gpu_memory if role == "data" else data.model_gpu_memory
+    if cap_mb:
+        limit = tf.config.LogicalDeviceConfiguration(memory_limit=cap_mb)
+        tf.config.set_logical_device_configuration(found[0], [limit])
+    else:
+        tf.config.experimental.set_memory_growth(found[0], True)
+
+
+def busy_meter(device_kind: str) -> BusyMeter:
+    """How busy this worker's device is: a GPU by NVML, a share of the cores by their clock."""
+    if device_kind == "gpu":
+        return BusyMeter(gpu_share_of(os.environ["CUDA_VISIBLE_DEVICES"]))
+    return BusyMeter()
+
+
+def begin_worker() -> None:
+    """First lines of a worker: guards, and a log that says when and what."""
+    guard_worker()
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stdout,
+    )
+
+
+class StopFlag:
+    """Set by the signals that ask a worker to finish what it is doing and end."""
+
+    def __init__(self) -> None:
+        self.asked_s: float | None = None
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.asked_s = self.asked_s or time.monotonic()
+
+    def __call__(self) -> bool:
+        return self.asked_s is not None

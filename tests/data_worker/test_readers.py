@@ -1,0 +1,165 @@
+"""Reader threads: first asked first served, retried where that helps, never silent."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from data_worker.readers import ReaderPool, next_reader_count
+from shared.errors import AudioError
+
+DEADLINE_S = 10.0
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(load, num_threads=2, **settings):
+        settings.setdefault("wait", lambda seconds: None)
+        pools.append(ReaderPool(load, num_threads, **settings))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def test_an_utterance_comes_with_what_it_cost(make_pool):
+    pool = make_pool(lambda row: np.full(row, 0.5, np.float32))
+    read = pool.read(3).result(DEADLINE_S)
+    np.testing.assert_array_equal(read.audio, [0.5, 0.5, 0.5])
+    assert read.read_ms >= 0
+
+
+def test_one_reader_serves_in_the_order_of_asking(make_pool):
+    served = []
+    pool = make_pool(served.append, num_threads=1)
+    futures = [pool.read(row) for row in (5, 3, 9, 3)]
+    for future in futures:
+        future.result(DEADLINE_S)
+    assert served == [5, 3, 9, 3]
+
+
+def test_readers_work_at_the_same_time(make_pool):
+    both = threading.Barrier(2, timeout=DEADLINE_S)
+    pool = make_pool(lambda row: both.wait(), num_threads=2)
+    futures = [pool.read(0), pool.read(1)]
+    for future in futures:
+        future.result(DEADLINE_S)
+
+
+def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):
+    tries, pauses = [], []
+
+    def load(row):
+        tries.append(row)
+        if len(tries) < 4:
+            raise AudioError("storage is asleep", transient=True)
+        return np.zeros(1, np.float32)
+
+    pool = make_pool(load, wait=pauses.append)
+    pool.read(7).result(DEADLINE_S)
+    assert tries == [7] * 4
+    assert pauses == sorted(pauses)
+    assert len(pauses) == 3
+
+
+def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
+    tries = []
+
+    def load(row):
+        tries.append(row)
+        raise AudioError("storage is gone", transient=True)
+
+    with pytest.raises(AudioError, match="storage is gone"):
+        make_pool(load).read(7).result(DEADLINE_S)
+    assert len(tries) == 4
+
+
+def test_a_file_that_is_bad_is_not_tried_again(make_pool):
+    tries = []
+
+    def load(row):
+        tries.append(row)
+        raise AudioError("can't be decoded")
+
+    with pytest.raises(AudioError, match="can't be decoded"):
+        make_pool(load).read(7).result(DEADLINE_S)
+    assert tries == [7]
+
+
+def test_a_bug_in_the_loader_reaches_whoever_asked_and_the_reader_lives_on(make_pool):
+    def load(row):
+        return 1 // row
+
+    pool = make_pool(load, num_threads=1)
+    failing, working = pool.read(0), pool.read(1)
+    with pytest.raises(ZeroDivisionError):
+        failing.result(DEADLINE_S)
+    assert working.result(DEADLINE_S).audio == 1
+
+
+def test_every_utterance_counts_as_progress_read_or_not(make_pool):
+    progress = threading.Semaphore(0)
+
+    def load(row):
+        if row:
+            raise AudioError("bad")
+
+    pool = make_pool(load, on_progress=progress.release)
+    pool.read(0)
+    pool.read(1)
+    assert progress.acquire(timeout=DEADLINE_S)
+    assert progress.acquire(timeout=DEADLINE_S)
+
+
+def test_what_is_no_longer_wanted_is_not_read(make_pool):
+    began, go_on, served = threading.Event(), threading.Event(), []
+
+    def load(row):
+        served.append(row)
+        began.set()
+        assert go_on.wait(DEADLINE_S)
+
+    pool = make_pool(load, num_threads=1)
+    first = pool.read(0)
+    assert began.wait(DEADLINE_S)
+    unwanted, last = pool.read(1), pool.read(2)
+    assert unwanted.cancel()
+    go_on.set()
+    first.result(DEADLINE_S)
+    last.result(DEADLINE_S)
+    assert served == [0, 2]
+
+
+def test_the_pool_grows_and_never_shrinks(make_pool):
+    pool = make_pool(lambda row: None, num_threads=1)
+    pool.grow_to(3)
+    assert pool.num_threads == 3
+    pool.grow_to(2)
+    assert pool.num_threads == 3
+
+
+def test_closing_ends_every_thread(make_pool):
+    pool = make_pool(lambda row: None, num_threads=3)
+    pool.close()
+    for thread in pool._threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("waited_share", "cores_busy", "expected"),
+    [
+        (0.5, 0.3, 8),  # waiting for storage: its delays can be overlapped
+        (0.5, 0.95, 4),  # waiting for the cores: more threads would not help
+        (0.1, 0.3, 4),  # not waiting
+    ],
+)
+def test_more_readers_only_where_they_help(waited_share, cores_busy, expected):
+    assert next_reader_count(4, 64, waited_share, cores_busy) == expected
+
+
+def test_the_number_of_readers_has_a_maximum():
+    assert next_reader_count(48, 64, 1.0, 0.0) == 64

@@ -1,0 +1,191 @@
+"""Real processes on fake GPUs: a small corpus, and a way to start, watch and end runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 180
+
+
+def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S):
+    """Poll for something another process does, with a deadline; returns what it gave."""
+    until_s = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while time.monotonic() < until_s:
+        found = condition()
+        if found:
+            return found
+        pause.wait(0.05)
+    raise AssertionError(f"waited {deadline_s} s for {what}")
+
+
+class Command:
+    """A command of ours, started and ended by the test."""
+
+    def __init__(self, arguments: list[str], output: Path, environment: dict[str, str]):
+        self.output = output
+        with open(output, "wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, deadline_s: float = DEADLINE_S) -> int:
+        try:
+            return self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {deadline_s} s:\n{self.text}") from None
+
+    def child(self, module: str, other_than: int | None = None) -> int:
+        """The pid of a worker of this launcher, once it runs."""
+
+        def find():
+            try:
+                children = psutil.Process(self.pid).children()
+            except psutil.NoSuchProcess:
+                raise AssertionError(f"the launcher has ended:\n{self.text}") from None
+            for child in children:
+                try:
+                    if module in child.cmdline() and child.pid != other_than:
+                        return child.pid
+                except psutil.Error:
+                    continue
+            return None
+
+        return wait_until(find, f"a {module} process")
+
+
+class Runs:
+    """Starts commands and, at the end of the test, whatever of them is left is killed by id."""
+
+    def __init__(self, folder: Path, corpus: Path, cache: Path):
+        self.folder = folder
+        self.corpus = corpus
+        self.environment = {
+            "TANDEM_CACHE": str(cache),
+            "XDG_RUNTIME_DIR": str(folder),
+            "PYTHONPATH": str(ROOT),
+        }
+        self._commands: list[Command] = []
+
+    def python(self, *arguments: str, **environment: str) -> Command:
+        output = self.folder / f"output-{len(self._commands)}.txt"
+        command = Command(list(arguments), output, {**self.environment, **environment})
+        self._commands.append(command)
+        return command
+
+    def launch(self, name: str, *flags: str, **environment: str) -> Command:
+        """A training run on two fake GPUs in the folder `name`, small enough for a test."""
+        arguments = ["launcher.py", "--run-dir", str(self.folder / name)]
+        if not (self.folder / name / "config.toml").exists():
+            arguments += [
+                "--train-data", str(self.corpus), "--fake-gpus", "2", "--data-gpu", "0",
+                "--model-gpu", "1", "--model-size", "tiny", "--batch-size", "6",
+                "--max-buckets", "2", "--validate-every", "6", "--checkpoint-every", "3",
+                "--log-every", "1", "--model-start-delay", "0.2", "--deterministic", "--audit",
+            ]  # fmt: skip
+        return self.python(*arguments, *flags, **environment)
+
+    def finish(self, name: str, *flags: str, **environment: str) -> Command:
+        """The same, to its end, which must be a good one."""
+        command = self.launch(name, *flags, **environment)
+        assert command.wait() == 0, command.text + self.logs(name)
+        return command
+
+    def logs(self, name: str) -> str:
+        found = sorted((self.folder / name).glob("*.log"))
+        return "".join(f"\n== {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in found)
+
+    def audit(self, name: str) -> bytes:
+        return (self.folder / name / "audit.jsonl").read_bytes()
+
+    def metrics(self, name: str) -> list[dict]:
+        path = self.folder / name / "metrics.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def wait_for_step(self, command: Command, name: str, step: int) -> None:
+        def reached():
+            assert command.process.poll() is None, command.text + self.logs(name)
+            return any(record["step"] >= step for record in self.metrics(name))
+
+        wait_until(reached, f"step {step}")
+
+    def weights(self, name: str) -> dict[str, str]:
+        """SHA-256 of each file of the last checkpoint that holds arrays, from its manifest."""
+        last = max((self.folder / name / "checkpoints").glob("step-*"))
+        text = (last / "manifest.json").read_text()
+        sums = re.findall(r'"([\w.]+\.safetensors)":\s*\{[^}]*?"sha256":\s*"(\w+)"', text)
+        assert len(sums) == 4, text
+        return {last.name: last.name, **dict(sums)}
+
+    def leftovers(self) -> list[str]:
+        """Sockets and temporary files that should not be there any more."""
+        found = [p for p in self.folder.rglob("*") if p.is_socket() or p.name.startswith(".tmp-")]
+        return [str(path) for path in found]
+
+    def end_all(self) -> None:
+        for command in self._commands:
+            if command.process.poll() is None:
+                command.process.kill()
+                command.process.wait()
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    subprocess.run(
+        [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(folder), "--num", "40"],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="session")
+def index_cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("index-cache")
+
+
+@pytest.fixture
+def runs(tmp_path_factory, small_corpus, index_cache):
+    # A short path: sockets live below it.
+    runs = Runs(tmp_path_factory.mktemp("r"), small_corpus, index_cache)
+    yield runs
+    runs.end_all()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory, small_corpus, index_cache):
+    """One run to its end that nothing disturbed: what all the others must equal."""
+    runs = Runs(tmp_path_factory.mktemp("u"), small_corpus, index_cache)
+    runs.finish("run", "--max-steps", "14")
+    yield runs
+    runs.end_all()

@@ -1,0 +1,122 @@
+"""One command, two processes: what a run looks like from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+METRICS = {
+    "step", "epoch", "loss", "learning_rate", "step_ms", "data_wait_ms", "queue_depth",
+    "data_gpu_busy", "model_gpu_busy", "padding_fraction", "audio_seconds_per_s",
+}  # fmt: skip
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    content = Path(f"/proc/{pid}/environ").read_bytes().decode()
+    return dict(item.split("=", 1) for item in content.split("\0") if "=" in item)
+
+
+def test_each_worker_has_one_gpu_in_its_environment_and_nothing_is_left_behind(runs):
+    command = runs.launch("run", "--max-steps", "12")
+    data, model = command.child("data_worker"), command.child("model_worker")
+    assert environment_of(data)["CUDA_VISIBLE_DEVICES"] == "0"
+    assert environment_of(model)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert environment_of(model)["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    runs.wait_for_step(command, "run", 1)
+    maps = Path(f"/proc/{command.pid}/maps").read_text()
+    assert "tensorflow" not in maps and "librosa" not in maps
+    cores = [psutil.Process(pid).cpu_affinity() for pid in (data, model)]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not set(cores[0]) & set(cores[1])
+    assert command.wait() == 0, command.text + runs.logs("run")
+    assert not psutil.pid_exists(data) and not psutil.pid_exists(model)
+    assert runs.leftovers() == []
+
+
+def test_a_run_writes_what_it_says_and_tells_its_story(undisturbed):
+    run = undisturbed.folder / "run"
+    logged = [record for record in undisturbed.metrics("run") if "loss" in record]
+    assert [record["step"] for record in logged] == list(range(1, 15))
+    assert set(logged[-1]) >= METRICS
+    validated = [record["step"] for record in undisturbed.metrics("run") if "val_loss" in record]
+    assert validated == [6, 12, 14]
+    audit = [json.loads(line) for line in undisturbed.audit("run").splitlines()]
+    assert len(audit) == 14 and len({tuple(a["utterances"]) for a in audit}) > 10
+    for name in ("config.toml", "index.safetensors", "launcher.log", "data_worker-0.log",
+                 "model_worker.log", "quarantine.jsonl"):  # fmt: skip
+        assert (run / name).exists(), name
+    said = (run / "launcher.log").read_text()
+    for line in ("Waiting 0.2s for data pipeline to warm up", "Model training starting now",
+                 "Configured memory growth for data GPU", "Finished"):  # fmt: skip
+        assert line in said
+
+
+def test_every_utterance_comes_once_per_epoch(undisturbed):
+    audit = [json.loads(line) for line in undisturbed.audit("run").splitlines()]
+    first = [name for record in audit if record["epoch"] == 0 for name in record["utterances"]]
+    assert len(first) == len(set(first)) == 38
+
+
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        (["--data-gpu", "0", "--model-gpu", "99"], "❌ Invalid model_gpu=99, must be 0-1"),
+        (["--data-gpu", "-1", "--model-gpu", "1"], "❌ Invalid data_gpu=-1, must be 0-1"),
+        (["--data-gpu", "0"], "❌ --data-gpu was given without --model-gpu"),
+        (["--model-gpu", "0"], "❌ --model-gpu was given without --data-gpu"),
+        (["--data-gpu", "1", "--model-gpu", "1"], "❌ data_gpu and model_gpu are the same GPU (1)"),
+        (["--fake-gpus", "1", "--data-gpu", "0", "--model-gpu", "1"],
+         "❌ Multi-GPU requires at least 2 GPUs, found 1"),
+    ],
+)  # fmt: skip
+def test_gpus_that_are_not_there_end_with_1_and_a_sentence(flags, sentence, tmp_path):
+    result = _launcher("--fake-gpus", "2", "--train-data", str(tmp_path), *flags)
+    assert result.returncode == 1
+    assert sentence in result.stderr
+    assert "Multi-GPU mode was requested but configuration failed" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (["--bach-size", "3"], "Did you mean --batch-size?"),
+        (["--batch-size", "0"], "expected a whole number from 1"),
+        (["--learning-rate", "nan"], "expected a finite number"),
+        (["--train-data", "/nowhere/at/all"], "there is no such folder"),
+        ([], "--train-data"),
+        (["--endpoint", "tcp://*:5555", "--train-data", "."], "loopback"),
+        (["--deterministic", "--max-minutes", "3", "--train-data", "."], "max_steps"),
+    ],
+)
+def test_mistakes_end_with_2_before_anything_starts(flags, words, tmp_path):
+    result = _launcher(*flags, "--run-dir", str(tmp_path / "run"))
+    assert result.returncode == 2, result.stderr
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_launchers_can_not_share_a_run_directory(runs):
+    first = runs.launch("run", "--max-steps", "100000")
+    runs.wait_for_step(first, "run", 1)
+    second = runs.launch("run")
+    assert second.wait() == 2
+    assert "is using this run directory" in second.text
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 130, first.text
+    assert "Go on with" in first.text
+
+
+def _launcher(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "launcher.py", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip

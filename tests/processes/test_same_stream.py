@@ -1,0 +1,128 @@
+"""The stream is the same whatever makes it: workers, buffers, caches, hands, deaths."""
+
+import json
+import os
+import signal
+import socket
+
+import psutil
+import pytest
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--data-workers", "2", "--buffer-size", "2", "--cache", "disk"),
+        ("--data-workers", "3", "--cache", "off", "--endpoint", "PORT"),
+    ],
+)
+def test_the_audit_is_the_same_with_any_workers_buffer_cache_and_endpoint(
+    runs, undisturbed, flags
+):
+    flags = [f"tcp://127.0.0.1:{free_port()}" if flag == "PORT" else flag for flag in flags]
+    runs.finish("run", "--max-steps", "14", *flags)
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+
+
+def test_workers_started_by_hand_make_the_same_run(runs, undisturbed):
+    runs.finish("run", "--max-steps", "14", "--prepare-only")
+    folder, endpoint = str(runs.folder / "run"), f"tcp://127.0.0.1:{free_port()}"
+    # The data process first: it waits for its peer.
+    data = runs.python("-m", "data_worker", "--run", folder, "--connect", endpoint)
+    model = runs.python("-m", "model_worker", "--run", folder, "--gpu", "1", "--listen", endpoint)
+    assert model.wait() == 0, model.text
+    assert data.wait() == 0, data.text
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+
+
+def test_training_goes_on_when_the_data_worker_is_killed(runs, undisturbed):
+    command = runs.launch("run", "--max-steps", "14", "--buffer-size", "2")
+    first = command.child("data_worker")
+    runs.wait_for_step(command, "run", 2)
+    os.kill(first, signal.SIGKILL)
+    second = command.child("data_worker", other_than=first)
+    assert second != first
+    assert command.wait() == 0, command.text + runs.logs("run")
+    assert "killed by SIGKILL; starting it again" in command.text
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+
+
+def test_a_killed_model_worker_continues_from_its_checkpoint_to_the_same_weights(
+    runs, undisturbed
+):
+    command = runs.launch("run", "--max-steps", "14")
+    model, data = command.child("model_worker"), command.child("data_worker")
+    runs.wait_for_step(command, "run", 8)
+    os.kill(model, signal.SIGKILL)
+    assert command.child("model_worker", other_than=model) != model
+    assert psutil.pid_exists(data), "the data worker should have stayed warm"
+    assert command.wait() == 0, command.text + runs.logs("run")
+    assert "Continuing from step" in command.text
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+    steps = [record["step"] for record in runs.metrics("run") if "loss" in record]
+    assert steps == list(range(1, 15)), "the log must be cut back to the checkpoint"
+
+
+def test_a_stopped_run_resumes_to_the_same_weights(runs, undisturbed):
+    command = runs.launch("run", "--max-steps", "14")
+    runs.wait_for_step(command, "run", 5)
+    command.signal(signal.SIGINT)
+    assert command.wait(60) == 130, command.text
+    assert runs.leftovers() == []
+    resumed = runs.finish("run")
+    assert "Continuing from step" in resumed.text
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+
+
+def test_the_workers_die_with_a_killed_launcher(runs):
+    command = runs.launch("run", "--max-steps", "100000")
+    workers = [command.child("data_worker"), command.child("model_worker")]
+    runs.wait_for_step(command, "run", 1)
+    os.kill(workers[0], signal.SIGSTOP)  # even one that can't act any more
+    command.signal(signal.SIGKILL)
+    command.wait()
+    gone, alive = psutil.wait_procs(
+        [psutil.Process(pid) for pid in workers if psutil.pid_exists(pid)], timeout=2
+    )
+    assert not alive
+    # Nothing stale blocks the next start.
+    again = runs.launch("run", "--max-steps", "4", "--fresh")
+    assert again.wait() == 0, again.text + runs.logs("run")
+
+
+def test_an_utterance_that_vanishes_is_left_out_and_named(runs, tmp_path):
+    import shutil
+
+    corpus = tmp_path / "corpus"
+    shutil.copytree(runs.corpus, corpus)
+    runs.corpus = corpus
+    flags = ("--max-steps", "14", "--max-bad-fraction", "0.2", "--cache", "off")
+    runs.finish("one", *flags, "--prepare-only")
+    shutil.copytree(runs.folder / "one", runs.folder / "three")
+    victim = sorted((corpus / "wavs").iterdir())[3]
+    victim.write_bytes(victim.read_bytes()[:60])
+    # By hand, so that the launcher does not look at the data again.
+    for name, count in (("one", 1), ("three", 3)):
+        folder = str(runs.folder / name)
+        workers = [runs.python("-m", "data_worker", "--run", folder) for _ in range(count)]
+        model = runs.python("-m", "model_worker", "--run", folder)
+        assert model.wait() == 0, model.text
+        for worker in workers:
+            assert worker.wait() == 0, worker.text
+        lines = (runs.folder / name / "quarantine.jsonl").read_text().splitlines()
+        named = [json.loads(line) for line in lines]
+        assert {record["path"] for record in named} == {f"wavs/{victim.name}"}
+        assert all("from_batch" in record for record in named)
+    assert runs.audit("one") == runs.audit("three")
+    assert victim.stem not in runs.audit("one").decode()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

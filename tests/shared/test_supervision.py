@@ -1,0 +1,333 @@
+"""The launcher's decisions: each rule a test, then any order of events."""
+
+import signal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.supervision import (
+    RESTART_WINDOW_S,
+    AskToStop,
+    DumpStack,
+    Exited,
+    Finish,
+    Kill,
+    Reported,
+    Spawn,
+    StopAsked,
+    Supervisor,
+    Tell,
+    Ticked,
+    status_in_words,
+)
+
+DATA, MODEL = "data_worker-0", "model_worker"
+
+
+def started(data_workers=(DATA,), max_restarts=10):
+    supervisor = Supervisor(list(data_workers), MODEL, max_restarts)
+    assert supervisor.handle(Ticked(0.0)) == [*(Spawn(name) for name in data_workers), Spawn(MODEL)]
+    return supervisor
+
+
+def without_words(actions):
+    return [action for action in actions if not isinstance(action, Tell)]
+
+
+def test_the_first_tick_starts_everyone_once():
+    supervisor = started()
+    assert supervisor.handle(Ticked(0.1)) == []
+
+
+def test_a_data_worker_that_dies_is_replaced_at_once_and_the_user_is_told_why():
+    actions = started().handle(Exited(DATA, -signal.SIGKILL, 5.0))
+    assert actions == [
+        Tell(f"⚠️  {DATA}: killed by SIGKILL; starting it again"),
+        Spawn(DATA),
+    ]
+
+
+def test_a_worker_that_keeps_dying_is_replaced_after_growing_delays():
+    supervisor, now_s, delays = started(max_restarts=20), 0.0, []
+    for _ in range(8):
+        actions, died_s = supervisor.handle(Exited(DATA, 1, now_s)), now_s
+        while Spawn(DATA) not in actions:
+            now_s += 0.25
+            actions = supervisor.handle(Ticked(now_s))
+        delays.append(now_s - died_s)
+    assert delays == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+def test_a_model_worker_that_is_killed_is_restarted_and_the_data_workers_stay():
+    actions = started().handle(Exited(MODEL, -signal.SIGKILL, 5.0))
+    assert without_words(actions) == [Spawn(MODEL)]
+
+
+def test_data_workers_that_had_left_come_back_for_a_model_worker_that_is_restarted():
+    supervisor = started()
+    assert supervisor.handle(Exited(DATA, 0, 5.0)) == []
+    actions = supervisor.handle(Exited(MODEL, -signal.SIGKILL, 5.1))
+    assert set(without_words(actions)) == {Spawn(MODEL), Spawn(DATA)}
+
+
+def test_too_many_deaths_within_the_window_end_the_run_with_the_first_cause():
+    supervisor = started(max_restarts=2)
+    supervisor.handle(Exited(DATA, -signal.SIGSEGV, 1.0))
+    supervisor.handle(Exited(DATA, 7, 2.0))
+    supervisor.handle(Ticked(3.0))
+    assert supervisor.handle(Exited(DATA, 9, 4.0)) == [AskToStop(MODEL)]
+    (finish,) = supervisor.handle(Exited(MODEL, 130, 5.0))
+    assert finish.exit_code == 1
+    assert finish.cause == (
+        f"{DATA} ended 3 times within 10 minutes, more than --max-restarts 2 allows. "
+        f"First cause: {DATA}: killed by SIGSEGV"
+    )
+
+
+def test_deaths_that_are_long_past_do_not_count():
+    supervisor, now_s = started(max_restarts=1), 0.0
+    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    for _ in range(5):
+        now_s += RESTART_WINDOW_S + 1
+        assert without_words(supervisor.handle(Exited(DATA, 1, now_s))) == [Spawn(DATA)]
+
+
+def test_no_restarts_means_the_first_death_ends_the_run():
+    supervisor = started(max_restarts=0)
+    assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 1.0)) == [AskToStop(MODEL)]
+    (finish,) = supervisor.handle(Exited(MODEL, 130, 2.0))
+    assert finish.exit_code == 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(1, 1), (2, 2), (-9, 1), (70, 1)])
+def test_a_worker_that_says_why_it_fails_ends_the_run_with_that_cause(status, code):
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "failure", 1.0, "the index differs"))
+    supervisor.handle(Reported(DATA, "failure", 1.0, "a later word"))
+    assert supervisor.handle(Exited(DATA, status, 2.0)) == [AskToStop(MODEL)]
+    assert supervisor.handle(Exited(MODEL, 130, 3.0)) == [Finish(code, "the index differs")]
+
+
+def test_the_first_failure_is_the_one_reported():
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "failure", 1.0, "the cause"))
+    supervisor.handle(Exited(DATA, 1, 2.0))
+    supervisor.handle(Reported(MODEL, "failure", 2.5, "a consequence"))
+    assert supervisor.handle(Exited(MODEL, 1, 3.0)) == [Finish(1, "the cause")]
+
+
+def test_a_model_worker_that_finishes_ends_the_run_well():
+    supervisor = started()
+    assert supervisor.handle(Exited(MODEL, 0, 5.0)) == [AskToStop(DATA)]
+    assert supervisor.handle(Exited(DATA, 0, 5.5)) == [Finish(0, "finished")]
+
+
+def test_data_workers_that_have_already_left_are_not_waited_for():
+    supervisor = started()
+    supervisor.handle(Exited(DATA, 0, 4.0))
+    assert supervisor.handle(Exited(MODEL, 0, 5.0)) == [Finish(0, "finished")]
+
+
+def test_a_stop_lets_the_model_worker_save_before_the_data_workers_are_stopped():
+    supervisor = started()
+    assert supervisor.handle(StopAsked(1.0)) == [AskToStop(MODEL)]
+    assert supervisor.handle(StopAsked(1.1)) == []
+    assert supervisor.handle(Exited(MODEL, 130, 4.0)) == [AskToStop(DATA)]
+    (finish,) = supervisor.handle(Exited(DATA, 130, 4.5))
+    assert finish == Finish(130, "interrupted; the checkpoint is saved")
+
+
+def test_a_run_that_finishes_while_it_is_being_stopped_is_finished():
+    supervisor = started()
+    supervisor.handle(StopAsked(1.0))
+    supervisor.handle(Exited(MODEL, 0, 2.0))
+    assert supervisor.handle(Exited(DATA, 0, 2.0)) == [Finish(0, "finished")]
+
+
+def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did_not_save():
+    supervisor = started()
+    supervisor.handle(StopAsked(1.0))
+    assert supervisor.handle(Ticked(20.9)) == []
+    assert supervisor.handle(Ticked(21.0)) == [Kill(MODEL)]
+    assert supervisor.handle(Exited(MODEL, -signal.SIGKILL, 21.1)) == [AskToStop(DATA)]
+    (finish,) = supervisor.handle(Exited(DATA, 0, 21.2))
+    assert finish.exit_code == 1
+    assert "did not save: killed by SIGKILL" in finish.cause
+
+
+def test_a_data_worker_that_does_not_stop_is_killed_soon():
+    supervisor = started()
+    supervisor.handle(Exited(MODEL, 0, 1.0))
+    assert supervisor.handle(Ticked(3.9)) == []
+    assert supervisor.handle(Ticked(4.0)) == [Kill(DATA)]
+    assert supervisor.handle(Ticked(4.5)) == []
+    assert supervisor.handle(Ticked(5.0)) == [Kill(DATA)]
+
+
+def test_a_death_during_the_stop_is_not_replaced():
+    supervisor = started()
+    supervisor.handle(StopAsked(1.0))
+    assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 1.5)) == []
+    assert supervisor.handle(Ticked(2.0)) == []
+
+
+def test_a_stop_before_anything_has_started_finishes_at_once():
+    assert Supervisor([DATA], MODEL, 3).handle(StopAsked(0.0)) == [
+        Finish(130, "interrupted; the checkpoint is saved")
+    ]
+
+
+def test_a_worker_waiting_for_its_restart_does_not_hold_up_a_stop():
+    supervisor = started()
+    supervisor.handle(Exited(DATA, 1, 1.0))
+    assert without_words(supervisor.handle(Exited(DATA, 1, 1.0))) == []
+    assert supervisor.handle(StopAsked(1.2)) == [AskToStop(MODEL)]
+    (finish,) = supervisor.handle(Exited(MODEL, 130, 1.3))
+    assert finish.exit_code == 130
+
+
+def test_silence_past_the_deadline_is_a_hang_with_a_stack_and_then_a_kill():
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "phase", 1.0, "serving", 8.0))
+    assert supervisor.handle(Ticked(9.0)) == []
+    assert supervisor.handle(Ticked(9.1)) == [
+        Tell(f"⚠️  {DATA}: no progress for 8 s while serving; its stack is in its log"),
+        DumpStack(DATA),
+    ]
+    assert supervisor.handle(Ticked(10.0)) == []
+    assert supervisor.handle(Ticked(10.1)) == [Kill(DATA)]
+    assert without_words(supervisor.handle(Exited(DATA, -signal.SIGKILL, 10.2))) == [Spawn(DATA)]
+
+
+def test_progress_puts_the_deadline_off():
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 8.0))
+    for now_s in range(1, 100):
+        supervisor.handle(Reported(DATA, "progress", float(now_s)))
+        assert supervisor.handle(Ticked(now_s + 0.5)) == []
+
+
+def test_a_phase_brings_its_own_deadline():
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "phase", 0.0, "compiling", 600.0))
+    supervisor.handle(Reported(MODEL, "phase", 0.0, "saving", 0.0))
+    assert supervisor.handle(Ticked(599.0)) == []
+
+
+def test_a_restarted_worker_has_the_time_that_starting_takes():
+    supervisor = started()
+    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 8.0))
+    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(Exited(DATA, 1, 1.0))
+    assert supervisor.handle(Ticked(60.0)) == []
+
+
+def test_nothing_is_done_after_the_end():
+    supervisor = started()
+    supervisor.handle(Exited(DATA, 0, 1.0))
+    assert supervisor.handle(Exited(MODEL, 0, 1.0)) == [Finish(0, "finished")]
+    for event in (Ticked(9.0), StopAsked(9.0), Exited(DATA, 1, 9.0), Exited(MODEL, 1, 9.0)):
+        assert supervisor.handle(event) == []
+
+
+def test_restarts_are_counted():
+    supervisor = started()
+    supervisor.handle(Exited(DATA, 1, 1.0))
+    supervisor.handle(Exited(MODEL, -9, 2.0))
+    assert supervisor.num_restarts == 2
+
+
+def test_a_status_is_said_in_words():
+    assert status_in_words(-signal.SIGBUS) == "killed by SIGBUS"
+    assert status_in_words(-99) == "killed by signal 99"
+    assert status_in_words(3) == "exit status 3"
+
+
+NAMES = [DATA, "data_worker-1", MODEL]
+moments = st.floats(0, 30)
+happenings = st.one_of(
+    st.tuples(st.just("tick"), moments),
+    st.tuples(st.just("stop"), moments),
+    st.tuples(st.just("exit"), moments, st.sampled_from(NAMES),
+              st.sampled_from([0, 1, 2, 130, -9, -11, 70])),
+    st.tuples(st.just("report"), moments, st.sampled_from(NAMES),
+              st.sampled_from(["phase", "progress", "failure"]), st.sampled_from([0.0, 3.0, 60.0])),
+)  # fmt: skip
+
+
+class World:
+    """Processes as the supervisor's actions make them: only those alive can exit or report."""
+
+    def __init__(self, max_restarts):
+        self.supervisor = Supervisor(NAMES[:-1], MODEL, max_restarts)
+        self.now_s = 0.0
+        self.alive: set[str] = set()
+        self.finishes: list[Finish] = []
+        self.stop_begun = False
+
+    def tell(self, event):
+        for action in self.supervisor.handle(event):
+            assert not self.finishes, "an action after the end"
+            if isinstance(action, Spawn):
+                assert action.worker not in self.alive, "started twice"
+                assert not self.stop_begun, "started during the stop"
+                self.alive.add(action.worker)
+            elif isinstance(action, Finish):
+                assert not self.alive, "finished while a process is alive"
+                self.finishes.append(action)
+            elif isinstance(action, (AskToStop, Kill, DumpStack)):
+                assert action.worker in self.alive
+                self.stop_begun |= isinstance(action, AskToStop)
+
+    def happen(self, kind, later_s, worker=None, detail=None, deadline_s=0.0):
+        self.now_s += later_s
+        if kind == "tick":
+            self.tell(Ticked(self.now_s))
+        elif kind == "stop":
+            self.tell(StopAsked(self.now_s))
+        elif kind == "exit" and worker in self.alive:
+            self.alive.discard(worker)
+            self.tell(Exited(worker, detail, self.now_s))
+        elif kind == "report" and worker in self.alive:
+            self.tell(Reported(worker, detail, self.now_s, "words", deadline_s))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 4), st.lists(happenings, max_size=40))
+def test_whatever_happens_the_run_ends_once_and_nothing_is_started_after_it(max_restarts, story):
+    world = World(max_restarts)
+    for happening in story:
+        world.happen(*happening)
+    assert len(world.finishes) <= 1
+    # And it can always be ended: a stop, and processes that die when they are killed.
+    world.happen("stop", 0.0)
+    for _ in range(200):
+        if world.finishes:
+            break
+        world.now_s += 0.5
+        for action in world.supervisor.handle(Ticked(world.now_s)):
+            assert not isinstance(action, Spawn)
+            if isinstance(action, Kill):
+                world.happen("exit", 0.0, action.worker, -9)
+    assert len(world.finishes) == 1
+    assert world.supervisor.handle(Ticked(world.now_s + 1000)) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(happenings, max_size=40))
+def test_even_impossible_events_bring_at_most_one_end_and_no_start_after_it(story):
+    supervisor, now_s, finished = Supervisor(NAMES[:-1], MODEL, 3), 0.0, False
+    for kind, later_s, *rest in story:
+        now_s += later_s
+        if kind == "tick":
+            event = Ticked(now_s)
+        elif kind == "stop":
+            event = StopAsked(now_s)
+        elif kind == "exit":
+            event = Exited(rest[0], rest[1], now_s)
+        else:
+            event = Reported(rest[0], rest[1], now_s, "words", rest[2])
+        for action in supervisor.handle(event):
+            assert not finished
+            finished |= isinstance(action, Finish)

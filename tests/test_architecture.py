@@ -1,0 +1,176 @@
+"""What may import what, what a light command loads, and what no file of ours may ever do."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("shared", "data_worker", "model_worker")
+SOURCES = [ROOT / "launcher.py", *(p for name in PACKAGES for p in (ROOT / name).rglob("*.py"))]
+TOOLS = [path for path in (ROOT / "benchmarks").glob("*.py")]
+HEAVY = {"tensorflow", "keras", "librosa", "data_worker", "model_worker", "matplotlib", "soundfile"}
+
+LOADED_BY = (
+    "import json, runpy, sys\n"
+    "sys.argv = ['launcher.py', *sys.argv[1:]]\n"
+    "try:\n"
+    "    runpy.run_path('launcher.py', run_name='__main__')\n"
+    "except SystemExit as end:\n"
+    "    code = end.code\n"
+    "print('\\n' + json.dumps([code, sorted({name.split('.')[0] for name in sys.modules})]))\n"
+)
+
+
+def modules_loaded_by(*arguments):
+    """Exit code and top-level modules of a launcher command, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TANDEM_FAKE_GPUS": ""}
+    found = subprocess.run(
+        [sys.executable, "-c", LOADED_BY, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    code, modules = ast.literal_eval(found.stdout.splitlines()[-1])
+    return code, set(modules)
+
+
+def test_the_import_contracts_of_setup_cfg_hold():
+    found = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()",
+         "--config", "setup.cfg", "--no-cache"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "0 broken" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["--no-such-flag"], 2),
+        (["--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "99", "--train-data", "x"], 1),
+    ],
+    ids=["help", "a mistake", "a GPU that is not there"],
+)
+def test_the_launcher_answers_without_loading_anything_heavy(arguments, code):
+    found, modules = modules_loaded_by(*arguments)
+    assert found == code
+    assert not modules & HEAVY
+
+
+def test_the_launcher_imports_only_what_is_shared():
+    """It is a module, not a package, so the contracts of setup.cfg can't name it."""
+    tree = ast.parse((ROOT / "launcher.py").read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.split(".")[0])
+    assert found - set(sys.stdlib_module_names) == {"shared"}
+
+
+def test_there_are_sources_to_read():
+    assert {path.name for path in SOURCES} >= {"launcher.py", "codec.py", "receiver.py", "cache.py"}
+
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal",
+                     "shelve", "jsonpickle", "msgpack_numpy"}  # fmt: skip
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_METHODS = {"load_model", "loads_pickle", "load_pickle", "enable_unsafe_deserialization",
+                     "send_pyobj", "recv_pyobj", "read_pickle", "to_pickle"}  # fmt: skip
+SAFE_YAML = {"safe_load", "safe_dump"}
+
+
+def offences(tree):
+    """Everything in a syntax tree that could turn data into code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            names = []
+        for name in names:
+            if name.split(".")[0] in FORBIDDEN_MODULES:
+                yield node.lineno, f"imports {name}"
+            if name.split(".")[-1] in FORBIDDEN_METHODS and name.split(".")[0] not in PACKAGES:
+                yield node.lineno, f"imports {name}"
+        if isinstance(node, ast.keyword):
+            refused = isinstance(node.value, ast.Constant) and node.value.value is False
+            if node.arg in ("object_hook", "ext_hook", "safe_mode") or (
+                node.arg == "allow_pickle" and not refused
+            ):
+                yield node.value.lineno, node.arg
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in FORBIDDEN_CALLS:
+            yield node.lineno, f"calls {called.id}"
+        if isinstance(node, ast.Attribute):
+            if node.attr in FORBIDDEN_METHODS:
+                yield node.lineno, f"uses {node.attr}"
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner == "yaml" and node.attr not in SAFE_YAML:
+                yield node.lineno, f"uses yaml.{node.attr}"
+            if owner == "builtins" and node.attr in FORBIDDEN_CALLS:
+                yield node.lineno, f"uses builtins.{node.attr}"
+        if isinstance(node, ast.Constant) and node.value in FORBIDDEN_MODULES:
+            yield node.lineno, f"names {node.value}"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *TOOLS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_turns_data_into_code(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    assert list(offences(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "import pickle as p",
+        "from pickle import loads",
+        "import importlib; importlib.import_module('pickle')",
+        "from marshal import loads",
+        "eval('1')",
+        "exec(text)",
+        "__import__('os')",
+        "builtins.eval(text)",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=flag)",
+        "yaml.load(text)",
+        "yaml.unsafe_load(text)",
+        "keras.models.load_model(path)",
+        "from keras.models import load_model; load_model(path)",
+        "keras.saving.load_model(path, safe_mode=False)",
+        "socket.recv_pyobj()",
+        "msgpack.unpackb(data, object_hook=f)",
+        "msgpack.unpackb(data, ext_hook=f)",
+    ],
+)
+def test_the_reading_finds_what_it_is_for(line):
+    assert list(offences(ast.parse(line)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.load(path, allow_pickle=False)",
+        "yaml.safe_load(text)",
+        "from model_worker.loaded_voice import load_model",
+    ],
+)
+def test_the_reading_lets_the_safe_ways_pass(line):
+    assert not list(offences(ast.parse(line)))
