@@ -134,7 +134,7 @@ def main() -> None:
     agreed = voiced & (found > 0)
     cents = 1_200 * np.abs(np.log2(found[agreed] / expected[agreed]))
     f1 = 2 * agreed.sum() / (voiced.sum() + (found > 0).sum())
-    print(f"\nlog mel: largest difference on any frame {mel_error:.5f}")
+    print(f"\nlog mel: largest difference on any frame {mel_error:.1e}")
     print(
         f"F0 against pYIN: median {np.median(cents):.1f} cents, {np.mean(cents > 600):.2%} octave "
         f"errors, voicing F1 {f1:.3f}"

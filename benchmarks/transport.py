@@ -1,11 +1,13 @@
 """How fast batches move between two processes, by Tandem and by its peers, in one run.
 
-    python benchmarks/transport.py [--sizes 1 8 32] [--seconds 3] [--repeats 3] [--only tandem plain]
+    python benchmarks/transport.py [--sizes 1 8 32] [--windows 5] [--repeats 3] [--only tandem plain]
 
 Each transport has a producer pinned to one core and a receiver pinned to another. The producer has
 its batches ready and sends without end; the receiver counts what arrives after a warm-up, and its
-own CPU time. The transports take turns within each repeat, so that a busy machine slows all of them
-alike; ratios are taken within a repeat. Shown are the median and, in brackets, lowest–highest.
+own CPU time, in windows of half a second. Of these the one counts in which other programs took
+least of the two cores (also shown): on an idle machine any, on a busy one the fairest. The
+transports take turns within each repeat, and ratios are taken within a repeat. Shown are the median
+and, in brackets, lowest–highest.
 
 tandem   the model process's own receiver (sockets, codec, tickets, ordered queue) and a data
          process's own socket, batches of ten arrays as in training, 8 tickets
@@ -34,7 +36,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shared.plan import Plan  # noqa: E402
+from shared.plan import Plan
 
 KINDS = ("memcpy", "plain", "tandem", "queue", "service")
 CREDITS = 8
@@ -42,6 +44,7 @@ FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
 ROWS_PER_MEGABYTE = 4
 RING = 4  # different batches, so that the cores' caches do not do the work
 WARM_UP = 12
+WINDOW_S = 0.5
 START_DEADLINE_S = 120.0
 GOALS = ("≥ 0.9 × plain ZeroMQ", "≥ 4 × tf.data service", "≤ 0.25 receiver CPU-s/GB")
 
@@ -72,35 +75,66 @@ def nbytes_of(batch: dict[str, np.ndarray]) -> int:
 
 
 class Meter:
-    """Counts what arrives, from the end of the warm-up until the time is over."""
+    """Counts what arrives after the warm-up, in windows, and who else used the two cores."""
 
-    def __init__(self, seconds: float):
-        self._seconds = seconds
+    def __init__(self, num_windows: int, producer_pid: int | None):
+        self._num_windows = num_windows
+        self._producer_pid = producer_pid
         self._num_batches = self._num_bytes = 0
-        self._since_s = self._cpu_s = 0.0
+        self._begun: tuple[float, float, float] | None = None
+        self._windows: list[dict] = []
 
     def count(self, num_bytes: int) -> dict | None:
-        """Count one batch; the result when the time is over."""
+        """Count one batch; the result when there are enough windows."""
         self._num_batches += 1
-        if self._num_batches == WARM_UP:
-            self._since_s, self._cpu_s = time.perf_counter(), time.process_time()
-        elif self._num_batches > WARM_UP:
-            self._num_bytes += num_bytes
-            wall_s = time.perf_counter() - self._since_s
-            if wall_s >= self._seconds:
-                cpu_s, gigabytes = time.process_time() - self._cpu_s, self._num_bytes / 1e9
-                return {"gb_per_s": gigabytes / wall_s, "cpu_s_per_gb": cpu_s / gigabytes}
-        return None
+        if self._begun is None:
+            if self._num_batches >= WARM_UP:
+                self._begun = self._clocks()
+            return None
+        self._num_bytes += num_bytes
+        if time.perf_counter() - self._begun[0] < WINDOW_S:
+            return None
+        now = self._clocks()
+        wall_s, cpu_s, others_s = (b - a for a, b in zip(self._begun, now, strict=True))
+        self._windows.append(
+            {
+                "gb_per_s": self._num_bytes / 1e9 / wall_s,
+                "cpu_s_per_gb": cpu_s / (self._num_bytes / 1e9),
+                "others": max(0.0, others_s / wall_s / 2),
+            }
+        )
+        self._begun, self._num_bytes = now, 0
+        if len(self._windows) < self._num_windows:
+            return None
+        return min(self._windows, key=lambda window: window["others"])
+
+    def _clocks(self) -> tuple[float, float, float]:
+        """Wall time, this process's CPU time, and that of others on the two cores, in seconds."""
+        own_s = time.process_time()
+        pids = [child.pid for child in multiprocessing.active_children()]
+        pids += [self._producer_pid] if self._producer_pid else []
+        busy_s = sum(busy_seconds(core) for core in {core_of("produce"), core_of("receive")})
+        others_s = busy_s - own_s - sum(map(process_seconds, pids))
+        return time.perf_counter(), own_s, others_s
 
 
-def measure(sizes: Iterator[int], seconds: float) -> dict:
-    """Count batches until the time is over; each item is the bytes of one that arrived."""
-    meter = Meter(seconds)
-    for num_bytes in sizes:
-        result = meter.count(num_bytes)
-        if result:
-            return result
-    raise RuntimeError("the stream ended before the time was over")
+def busy_seconds(core: int) -> float:
+    """CPU time that anyone has used on a core since the machine started."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{core}":
+            user, nice, system, _, _, irq, softirq = map(int, ticks[:7])
+            return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    raise RuntimeError(f"no core {core} in /proc/stat")
+
+
+def process_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def core_of(role: str) -> int:
+    return int(os.environ["PRODUCER_CORE" if role == "produce" else "RECEIVER_CORE"])
 
 
 # --- memcpy
@@ -211,8 +245,8 @@ def put_for_ever(queue, core: int, megabytes: int) -> None:
 def receive_queue(place: Path, megabytes: int) -> Iterator[int]:
     context = multiprocessing.get_context("spawn")
     queue = context.Queue(CREDITS)
-    core = int(os.environ["PRODUCER_CORE"])
-    context.Process(target=put_for_ever, args=(queue, core, megabytes), daemon=True).start()
+    arguments = (queue, core_of("produce"), megabytes)
+    context.Process(target=put_for_ever, args=arguments, daemon=True).start()
     while True:
         yield nbytes_of(queue.get())
 
@@ -261,20 +295,21 @@ def receive_service(place: Path, megabytes: int) -> Iterator[int]:
 # --- running them
 
 
-def run_role(role: str, kind: str, megabytes: int, place: Path, seconds: float) -> None:
-    core = int(os.environ["PRODUCER_CORE" if role == "produce" else "RECEIVER_CORE"])
-    os.sched_setaffinity(0, {core})
-    if role == "produce":
-        globals()[f"produce_{kind}"](place, megabytes)
+def run_role(flags: argparse.Namespace) -> None:
+    """One of the two processes of a transport."""
+    os.sched_setaffinity(0, {core_of(flags.role)})
+    transfer = globals()[f"{flags.role}_{flags.kind}"](flags.place, flags.megabytes)
+    if flags.role == "produce":
         return
-    result = measure(globals()[f"receive_{kind}"](place, megabytes), seconds)
+    meter = Meter(flags.windows, flags.producer_pid)
+    result = next(found for num_bytes in transfer if (found := meter.count(num_bytes)))
     print(json.dumps(result), flush=True)
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(0)  # the receiving threads would wait for a producer that goes on for ever
 
 
-def run_once(kind: str, megabytes: int, seconds: float, cores: tuple[int, int]) -> dict:
+def run_once(kind: str, megabytes: int, windows: int, cores: tuple[int, int]) -> dict:
     """One transport at one size: its two processes from start to end."""
     environment = {
         **os.environ,
@@ -285,17 +320,18 @@ def run_once(kind: str, megabytes: int, seconds: float, cores: tuple[int, int]) 
     }
     with tempfile.TemporaryDirectory(prefix="transport-") as place:
         command = [sys.executable, __file__, "--kind", kind, "--megabytes", str(megabytes),
-                   "--place", place, "--seconds", str(seconds), "--role"]  # fmt: skip
-        producer = None
+                   "--place", place, "--windows", str(windows), "--role"]  # fmt: skip
+        producer, known = None, []
         if f"produce_{kind}" in globals():
             producer = subprocess.Popen([*command, "produce"], env=environment)
+            known = ["--producer-pid", str(producer.pid)]
         try:
             found = subprocess.run(
-                [*command, "receive"],
+                [*command, "receive", *known],
                 env=environment,
                 stdout=subprocess.PIPE,
                 text=True,
-                timeout=2 * START_DEADLINE_S + 10 * seconds,
+                timeout=2 * START_DEADLINE_S + 10 * windows,
                 check=True,
             )
         finally:
@@ -341,31 +377,32 @@ def print_goals(results: dict, size: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8, 32], metavar="MB")
-    parser.add_argument("--seconds", type=float, default=3.0, help="measured, of each run")
+    parser.add_argument("--windows", type=int, default=5, help="of half a second, in each run")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--role", choices=("produce", "receive"), help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--megabytes", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--producer-pid", type=int, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.role:
-        run_role(flags.role, flags.kind, flags.megabytes, flags.place, flags.seconds)
+        run_role(flags)
         return
     available = sorted(os.sched_getaffinity(0))
     cores = (available[0], available[-1])
     print(f"Producer on core {cores[0]}, receiver on core {cores[1]}; {flags.repeats} repeats of "
-          f"{flags.seconds:g} s; load {os.getloadavg()[0]:.1f} at the start", flush=True)  # fmt: skip
+          f"{flags.windows} windows; load {os.getloadavg()[0]:.1f} at the start", flush=True)  # fmt: skip
     kinds = [kind for kind in KINDS if kind in flags.only]
     results: dict = {(kind, size): [] for kind in kinds for size in flags.sizes}
     for repeat in range(flags.repeats):
         for size in flags.sizes:
             for kind in kinds:
-                result = run_once(kind, size, flags.seconds, cores)
+                result = run_once(kind, size, flags.windows, cores)
                 results[kind, size].append(result)
                 print(f"  {repeat + 1}/{flags.repeats} {size:3} MB {kind:8} "
-                      f"{result['gb_per_s']:6.2f} GB/s {result['cpu_s_per_gb']:6.3f} CPU-s/GB",
-                      flush=True)  # fmt: skip
+                      f"{result['gb_per_s']:6.2f} GB/s {result['cpu_s_per_gb']:6.3f} CPU-s/GB"
+                      f"   (others used {result['others']:.0%} of the cores)", flush=True)  # fmt: skip
     print_table(results, kinds, flags.sizes)
     for size in flags.sizes:
         if ("tandem", size) in results:

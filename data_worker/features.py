@@ -19,11 +19,11 @@ from data_worker.pitch import NEIGHBOURS, POWER_BINS, deepest_dip, voiced_hertz
 from shared.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, hann_window
 
 # Part of every cache key: raise it when anything here or in pitch.py changes a value.
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 
 # A multiple of 48, which the heights of all CPU kernels' tiles divide: the rows of an incomplete
 # tile would be summed in another order. Larger chunks fall out of the processor's cache.
-_CHUNK_FRAMES = 480
+_CHUNK_FRAMES = 240
 # A larger matrix product is split over its bins or over threads, and so is the order of its sums.
 _PRODUCT_BINS = 64
 
@@ -67,26 +67,25 @@ class FeatureExtractor:
             power = self._spectra.power(hops, hop)
             # A frame beyond an utterance's end is silent for its neighbours.
             low = tf.where(is_real[:, None], power[:, :POWER_BINS], 0.0)
-            power = power[NEIGHBOURS:-NEIGHBOURS]
-            energy = tf.sqrt(tf.reduce_sum(power, axis=1))
-            return self._spectra.log_mel(power), energy, *deepest_dip(low)
+            power, is_real = power[NEIGHBOURS:-NEIGHBOURS], is_real[NEIGHBOURS:-NEIGHBOURS]
+            mel = self._spectra.log_mel(power, is_real)
+            energy = tf.where(is_real, tf.sqrt(tf.reduce_sum(power, axis=1)), 0.0)
+            return mel, energy, *deepest_dip(low)
 
         results = _by_chunks(chunk_features, line, (MEL_BINS,), (), (), ())
         mel, energy, depth, hertz = (tf.gather(result, line.place) for result in results)
-        is_real = tf.sequence_mask(lengths, mel.shape[1])
-        energy = tf.where(is_real, energy, 0.0)
-        return _mask_mel(mel, is_real), energy, voiced_hertz(depth, hertz, energy, lengths)
+        return mel, energy, voiced_hertz(depth, hertz, energy, lengths)
 
     def _trace_mel(self, audio: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         self.num_traces += 1
         line, hops = _line_up(audio, lengths)
 
         def chunk_mel(hop: tf.Tensor, is_real: tf.Tensor):
-            return (self._spectra.log_mel(self._spectra.power(hops, hop[NEIGHBOURS:-NEIGHBOURS])),)
+            hop, is_real = hop[NEIGHBOURS:-NEIGHBOURS], is_real[NEIGHBOURS:-NEIGHBOURS]
+            return (self._spectra.log_mel(self._spectra.power(hops, hop), is_real),)
 
         (mel,) = _by_chunks(chunk_mel, line, (MEL_BINS,))
-        mel = tf.gather(mel, line.place)
-        return _mask_mel(mel, tf.sequence_mask(lengths, mel.shape[1]))
+        return tf.gather(mel, line.place)
 
 
 class _Spectra:
@@ -99,21 +98,23 @@ class _Spectra:
     def power(self, hops: tf.Tensor, hop: tf.Tensor) -> tf.Tensor:
         """|spectrum|² + 1e-9, float32 (frames, 513), of the frames that begin at `hop` (frames,).
 
-        `hops` is all audio, float64 (hops, 256). Double precision up to the spectrum, because in
+        `hops` is all audio, float32 (hops, 256). Double precision up to the spectrum, because in
         single precision the rounding of a loud vowel is as large as what there is near 8 kHz, and
         puts the log mel there wrong by more than 0.001.
         """
         framed = tf.gather(hops, hop[:, None] + np.arange(FFT // HOP, dtype=np.int32))
-        windowed = tf.reshape(framed, (hop.shape[0], FFT)) * self._window
+        framed = tf.reshape(framed, (hop.shape[0], FFT))
+        windowed = tf.cast(framed, tf.float64) * self._window
         spectrum = tf.cast(tf.signal.rfft(windowed), tf.complex64)
         squares = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
         return squares + MAGNITUDE_FLOOR
 
-    def log_mel(self, power: tf.Tensor) -> tf.Tensor:
-        """(frames, 513) to (frames, 80)."""
+    def log_mel(self, power: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
+        """(frames, 513) to (frames, 80); the floor where `is_real` (frames,) is False."""
         magnitude = tf.sqrt(power)
         mel = [tf.matmul(magnitude[:, first:last], f) for first, last, f in self._filters]
-        return tf.math.log(tf.maximum(tf.concat(mel, axis=1), LOG_FLOOR))
+        log_mel = tf.math.log(tf.maximum(tf.concat(mel, axis=1), LOG_FLOOR))
+        return tf.where(is_real[:, None], log_mel, math.log(LOG_FLOOR))
 
 
 def _in_blocks(mel_basis: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
@@ -136,11 +137,12 @@ class _Line(NamedTuple):
     hop: tf.Tensor  # int32 (line,): where each frame begins
     is_real: tf.Tensor  # bool (line,): False on the frames of nothing
     num_chunks: tf.Tensor  # int32 (): chunks until the last real frame
-    place: tf.Tensor  # int32 (rows, frames): where in the chunks' results a frame's are
+    place: tf.Tensor  # int32 (rows, frames): where in the chunks' results a frame's are; those of
+    # padding are at the frame of nothing that follows the utterance
 
 
 def _line_up(audio: tf.Tensor, lengths: tf.Tensor) -> tuple[_Line, tf.Tensor]:
-    """The line of a batch, and its audio in hops, float64 (hops, 256)."""
+    """The line of a batch, and its audio in hops, float32 (hops, 256)."""
     rows, frames = audio.shape[0], (audio.shape[1] - pad_length(0)) // HOP
     hops_per_row = audio.shape[1] // HOP
     starts = NEIGHBOURS + tf.cumsum(lengths + NEIGHBOURS, exclusive=True)
@@ -151,9 +153,8 @@ def _line_up(audio: tf.Tensor, lengths: tf.Tensor) -> tuple[_Line, tf.Tensor]:
     frame = at - tf.gather(starts, row)
     is_real = (frame >= 0) & (frame < tf.gather(lengths, row))
     hop = tf.where(is_real, row * hops_per_row + frame, 0)
-    place = starts[:, None] - NEIGHBOURS + tf.range(frames)
-    place = tf.minimum(place, num_chunks * _CHUNK_FRAMES - 1)
-    return _Line(hop, is_real, num_chunks, place), tf.cast(tf.reshape(audio, (-1, HOP)), tf.float64)
+    place = starts[:, None] - NEIGHBOURS + tf.minimum(tf.range(frames), lengths[:, None])
+    return _Line(hop, is_real, num_chunks, place), tf.reshape(audio, (-1, HOP))
 
 
 def _by_chunks(compute, line: _Line, *shapes: tuple[int, ...]) -> list[tf.Tensor]:
@@ -173,7 +174,3 @@ def _by_chunks(compute, line: _Line, *shapes: tuple[int, ...]) -> list[tf.Tensor
     return [
         tf.reshape(result, (-1, *shape)) for result, shape in zip(results, shapes, strict=True)
     ]
-
-
-def _mask_mel(mel: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
-    return tf.where(is_real[:, :, None], mel, math.log(LOG_FLOOR))

@@ -63,6 +63,10 @@ class ProgressLog:
         self._model_busy: list[float] = []
         self._timings_ms: dict[str, float] = {}
 
+    def exclude(self, seconds: float) -> None:
+        """Leave a validation or a save out of the time that steps took."""
+        self._since_s += seconds
+
     def waited(self, wait_ms: float) -> None:
         self._waited_ms += wait_ms
 

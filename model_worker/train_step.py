@@ -59,7 +59,10 @@ class TrainStep:
         self._model = model
         self._settings = settings
         self.weights = [v.value for v in model.trainable_variables]
-        self.names = [f"{i:03d}.{v.path}" for i, v in enumerate(model.trainable_variables)]
+        # By place, not by Keras's own names: those depend on what was built before in the process.
+        self.names = [
+            f"{i:03d}.{v.path.rsplit('/')[-1]}" for i, v in enumerate(model.trainable_variables)
+        ]
         # Norms, biases and embeddings are not pulled towards zero.
         self._decayed = [v.ndim > 1 and "embedding" not in v.path for v in model.trainable_variables]
         self.first_moments = [_variable(w, "m") for w in self.weights]

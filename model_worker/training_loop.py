@@ -177,7 +177,9 @@ class TrainingLoop:
             parts.progress.log_step(position, rate, self._budget_in_words())
         every = self._training.checkpoint_every
         if every and position.step % every == 0 and not self._validation_is_next():
+            started_s = time.perf_counter()
             self._save()
+            parts.progress.exclude(time.perf_counter() - started_s)
 
     def _validation_is_next(self) -> bool:
         end = self._parts.plan.layout.num_stream_batches
@@ -211,13 +213,18 @@ class TrainingLoop:
 
     def _validate(self, batch: DeviceBatch) -> None:
         parts, position = self._parts, self._position
+        started_s = time.perf_counter()
         self._enter("validating", _VALIDATING_DEADLINE_S)
         parts.validation.add(batch.tensors)
         self._cursor += 1
         self._report()
         end = parts.plan.layout.num_stream_batches
-        if (end is None or self._cursor < end) and self._validation_is_next():
-            return
+        if not ((end is None or self._cursor < end) and self._validation_is_next()):
+            self._finish_validation()
+        parts.progress.exclude(time.perf_counter() - started_s)
+
+    def _finish_validation(self) -> None:
+        parts, position = self._parts, self._position
         loss = parts.validation.finish()
         is_best = position.best_loss is None or loss < position.best_loss
         position.best_loss = loss if is_best else position.best_loss
@@ -225,9 +232,15 @@ class TrainingLoop:
         position.next_batch = self._cursor
         parts.progress.log_validation(position, parts.validation.last)
         self._save()
-        if is_best:
-            parts.on_best(position)
+        if is_best and self._saved_step == position.step:
+            self._mark_best()
         parts.samples.speak(position.step)
+
+    def _mark_best(self) -> None:
+        try:
+            self._parts.on_best(self._position)
+        except CheckpointError as error:
+            self._parts.reporter.say(f"⚠️  The best checkpoint was not kept: {error}")
 
     def _save(self) -> None:
         self._look_at_numbers()

@@ -44,6 +44,7 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
     if len(gpus) < 2:
         driver = driver_version()
         found = f"driver {driver}" if driver else "no NVIDIA driver answers"
+        found = "a fake one" if gpus and gpus[0].fake else found
         number = "no GPU was" if not gpus else "only 1 GPU was"
         single = "One GPU trains too, without --data-gpu and --model-gpu." if gpus else (
             "Check that 'nvidia-smi' lists your GPUs and that CUDA_VISIBLE_DEVICES does not hide "

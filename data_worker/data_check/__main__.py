@@ -82,7 +82,8 @@ class _ProgressLine:
             return
         self._shown_s, self._dirty = now_s, True
         share = f" {done:,}/{total:,}" if total else ""
-        sys.stderr.write(f"\r\x1b[K{what}{share}"[: os.get_terminal_size(2).columns + 3])
+        width = os.get_terminal_size(2).columns or 80
+        sys.stderr.write("\r\x1b[K" + f"{what}{share}"[: width - 1])
         sys.stderr.flush()
 
     def clear(self) -> None:

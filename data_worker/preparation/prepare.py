@@ -218,9 +218,9 @@ def refuse_unusable(examined: Examined, config: Any) -> None:
             examined.left_out)
     num_train = sum(row.split != VALIDATION for row in examined.rows)
     if config.val_data and num_train == len(examined.rows):
-        raise Refused(f"{config.val_data}: none of its rows can be used to validate on ({reasons}). "
-                      f"Without --val-data a part of the training data is held out.",
-                      examined.left_out)
+        raise Refused(
+            f"{config.val_data}: none of its rows can be used to validate on ({reasons}). Without "
+            f"--val-data a part of the training data is held out.", examined.left_out)
     if len(examined.rows) < 2 or not num_train:
         raise Refused(
             f"{place}: only {num_train} of its {examined.num_rows:,} rows can be used for "

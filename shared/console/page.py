@@ -32,7 +32,7 @@ p { margin: 8px 0; } .soft { color: var(--soft); }
   line-height: 1.25; }
 .fact span { color: var(--soft); font-size: 13px; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; }
+table { border-collapse: collapse; width: 100%; min-width: 560px; font-size: 14px; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 500; } tr:last-child td { border-bottom: 0; }

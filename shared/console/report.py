@@ -113,7 +113,7 @@ def _steadiness(story: RunStory) -> str:
         return "Too short a run to say how steady the model GPU was."
     low, middle = np.percentile(share, [5, 50])
     steady = f"{low / middle:.2f}" if middle > 0 else "–"
-    pauses = f" Red: {len(story.pauses_s)} pauses between starts, left out." * bool(story.pauses_s)
+    pauses = " Red: where it stood still between two starts." if story.pauses_s else ""
     return (
         f"Model GPU: 5th percentile of its one-second windows {low:.0%}, median {middle:.0%}, "
         f"ratio {steady} (1 is perfectly steady). Dashed: the queue's bound.{pauses}"

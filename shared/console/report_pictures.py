@@ -24,6 +24,7 @@ from shared.console.pictures import (
 from shared.console.run_story import RunStory, number, numbers
 
 _MOST_POINTS = 500  # of a line; more are drawn as means with the range around them
+_MARKED_POINTS = 30
 _NOT_TIMES = ("readers",)
 
 
@@ -62,8 +63,11 @@ def gpus_and_queue(story: RunStory) -> str:
         upper.yaxis.set_major_formatter(PercentFormatter(1.0))
         upper.set_ylabel("busy")
         legend_above(upper, 2)
-        lower.fill_between(clock, depth, step="post", color=THIRD, alpha=0.35, linewidth=0)
-        lower.step(clock, depth, where="post", color=THIRD, linewidth=1.4)
+        if len(clock) > _MOST_POINTS:
+            _line(lower, clock, depth, THIRD, "queue")
+        else:
+            lower.fill_between(clock, depth, step="post", color=THIRD, alpha=0.35, linewidth=0)
+            lower.step(clock, depth, where="post", color=THIRD, linewidth=1.4)
         if story.config is not None:
             bound = story.config.data.pipeline_buffer_size
             lower.axhline(bound, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
@@ -90,7 +94,8 @@ def losses(story: RunStory) -> str:
         left, right = figure.subplots(1, 2, sharex=True)
         _line(left, steps, loss, MODEL, "training")
         if checked:
-            left.plot(checked, val_loss, color=GOOD, marker="o", markersize=4, linewidth=1.6,
+            marker = "o" if len(checked) < _MARKED_POINTS else None
+            left.plot(checked, val_loss, color=GOOD, marker=marker, markersize=4, linewidth=1.6,
                       label="validation")
         left.set_ylabel("loss")
         for part, colour in zip(parts, SERIES, strict=False):

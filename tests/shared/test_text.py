@@ -1,5 +1,8 @@
 """Text to symbols, by phonemes and by characters."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -125,3 +128,15 @@ def test_speech_is_16_bit_audio_of_natural_length():
     slow = voice.speak("The old horse slept by the river.", words_per_minute=100)
     assert len(slow) > 1.3 * len(spoken)
     assert len(voice.speak("")) < 22_050
+
+
+@pytest.mark.parametrize("language, text", [
+    ("en-us", "a." * 2_500), ("en-us", "x" * 5_000), ("hi", "\u032e\u0349-\u035b" * 3),
+    ("hi", "\x04-\u4e3a"), ("hi", "\ue00c-\u0971"), ("fr", "\u0624\u062a\u0644" * 100),
+])
+def test_garbage_that_crashed_espeak_does_so_no_more(language, text):
+    program = ("import sys; from shared.text.frontend import make_frontend; make_frontend("
+               "'phonemes', sys.argv[1]).symbols(bytes.fromhex(sys.argv[2]).decode())")
+    done = subprocess.run([sys.executable, "-c", program, language, text.encode().hex()],
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
