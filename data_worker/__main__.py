@@ -24,7 +24,6 @@ from shared.worker_start import (
 log = logging.getLogger("data_worker")
 
 _STARTING_DEADLINE_S = 180.0
-_CAPACITY = 8  # tickets at once: enough to read ahead, few enough to share the work out evenly
 
 
 def main() -> int:
@@ -63,7 +62,7 @@ def _work(reporter: Reporter) -> int:
     progress, busy = Progress(reporter), busy_meter(device_kind)
     server = DataServer(
         ClientSocket(endpoint, config.run.run_id),
-        make_hello(name, index, plan, device_kind, tf.__version__, _CAPACITY),
+        make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
             config, index, plan, on_done, progress.note, lambda: busy.share,
             lambda begins: server.compiling(begins), device_kind, Path(flags.run),

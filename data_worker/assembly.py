@@ -21,7 +21,7 @@ from shared.plan import Plan
 
 
 def make_hello(
-    name: str, index: Index, plan: Plan, device_kind: str, tensorflow: str, capacity: int
+    name: str, index: Index, plan: Plan, device_kind: str, tensorflow: str
 ) -> messages.Hello:
     """How this data process introduces itself."""
     return messages.Hello(
@@ -31,13 +31,18 @@ def make_hello(
         plan_fingerprint=plan.fingerprint(),
         device_kind=device_kind,
         tensorflow=tensorflow,
-        capacity=capacity,
+        capacity=1,  # the server knows better when it sends this
     )
+
+
+def _roots(config: Config) -> list[Path]:
+    """The folders that the index's `root` column names."""
+    return [Path(config.data.train_data), Path(config.data.val_data or config.data.train_data)]
 
 
 def make_loader(config: Config, index: Index) -> Callable[[int], np.ndarray]:
     """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,)."""
-    roots = [Path(config.data.train_data), Path(config.data.val_data or config.data.train_data)]
+    roots = _roots(config)
 
     def load(row: int) -> np.ndarray:
         return load_utterance(
@@ -59,14 +64,16 @@ def make_cache(config: Config, index: Index, device_kind: str, run: Path):
     if config.data.cache == "off":
         return NoCache()
 
+    roots = _roots(config)
+
     def key_of(row: int) -> str:
         return "|".join(
             str(part)
             for part in (
                 FEATURES_VERSION,
                 device_kind,
+                roots[index.root[row]],
                 config.data.normalise_loudness,
-                index.root[row],
                 index.paths[row],
                 index.file_size[row],
                 index.file_mtime_ns[row],

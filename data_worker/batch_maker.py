@@ -24,6 +24,8 @@ from shared.plan import FILLER, BatchPlan, Plan
 
 _TUNE_EVERY_BATCHES = 8
 _MAX_READERS = 64
+# Tickets at once, to begin with: enough to read ahead, few enough to share the work out evenly.
+_FIRST_CAPACITY = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +82,7 @@ class BatchMaker:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
         self._num_made = 0
+        self.capacity = _FIRST_CAPACITY
         self._thread = threading.Thread(target=self._run, name="features", daemon=True)
         self._thread.start()
 
@@ -142,11 +145,11 @@ class BatchMaker:
         self._num_made += 1
         if self._num_made % _TUNE_EVERY_BATCHES == 0:
             share = self._waited_ms / max(1e-9, self._waited_ms + self._worked_ms)
-            self._readers.grow_to(
-                next_reader_count(
-                    self._readers.num_threads, _MAX_READERS, share, self._cores_busy()
-                )
-            )
+            before = self._readers.num_threads
+            count = next_reader_count(before, _MAX_READERS, share, self._cores_busy())
+            self._readers.grow_to(count)
+            # More readers need more tickets to read for.
+            self.capacity = max(self.capacity, self.capacity * count // before)
             self._waited_ms = self._worked_ms = 0.0
 
     def _assemble(self, job: _Job, audio: dict[int, np.ndarray]) -> dict[str, np.ndarray]:

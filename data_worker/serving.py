@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import queue
@@ -135,7 +136,7 @@ class DataServer:
         if now_s < self._next_hello_s:
             return
         self._next_hello_s = now_s + _HELLO_EVERY_S
-        self._socket.send(self._hello)
+        self._socket.send(dataclasses.replace(self._hello, capacity=self._maker.capacity))
         if not self._socket.session and now_s - self._said_waiting_s > _WAITING_SAID_EVERY_S:
             self._said_waiting_s = now_s
             log.info("waiting for the model process at %s", self._socket.endpoint)

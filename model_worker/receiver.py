@@ -6,6 +6,7 @@ The training loop touches this only through `queue.get()`, `taken()` and a few c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import threading
@@ -20,6 +21,7 @@ from model_worker import ticket_ledger as ledger_module
 from model_worker.batch_queue import BatchQueue, ReceivedBatch
 from model_worker.ticket_ledger import TicketLedger
 from shared import messages
+from shared.buckets import BucketShape
 from shared.errors import ProtocolError, TandemError
 from shared.exclusions import Exclusions
 from shared.plan import Plan
@@ -78,6 +80,7 @@ class Receiver:
         self._peers: dict[bytes, _Peer] = {}
         self._taken = 0
         self._taken_lock = threading.Lock()
+        self._running_low = True
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
@@ -89,7 +92,9 @@ class Receiver:
         """The training loop begins with the head of the queue: its place is free."""
         with self._taken_lock:
             self._taken += 1
-        self._wake()
+        # While the workers have enough to do, the next batch that comes is soon enough.
+        if self._running_low:
+            self._wake()
 
     def stop(self, reason: str) -> None:
         """Tell every data process that the run is over, and end the thread."""
@@ -135,25 +140,23 @@ class Receiver:
         poller.register(self._wake_fd, zmq.POLLIN)
         next_ping_s = 0.0
         while self._stop_reason is None:
-            poller.poll(_POLL_MS)
-            self._drain_wake()
+            ready = dict(poller.poll(_POLL_MS))
+            if self._wake_fd in ready:
+                os.eventfd_read(self._wake_fd)
             self._note_taken()
-            for peer, received in self._socket.receive_waiting():
-                self._handle(peer, received)
-                self._note_taken()
+            if self._socket.socket in ready:
+                for peer, received in self._socket.receive_waiting():
+                    self._handle(peer, received)
+                    self._note_taken()
             now_s = time.monotonic()
             if now_s >= next_ping_s:
                 next_ping_s = now_s + _PING_EVERY_S
                 self._ping(now_s)
-            self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
-
-    def _drain_wake(self) -> None:
-        try:
-            os.eventfd_read(self._wake_fd)
-        except BlockingIOError:
-            pass
+                self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
 
     def _note_taken(self) -> None:
+        if not self._taken:
+            return
         with self._taken_lock:
             count, self._taken = self._taken, 0
         for _ in range(count):
@@ -215,9 +218,10 @@ class Receiver:
             self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
             self._socket.send(peer, messages.Welcome(hello.worker))
             self.first_worker_s = self.first_worker_s or now_s
-            joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
-            self._act(self._ledger.handle(joined))
         self._peers[peer].heard_s = now_s
+        # Also from one that is known: it may have found that it can work on more at once.
+        joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
+        self._act(self._ledger.handle(joined))
 
     def _mismatch(self, run: str, hello: messages.Hello) -> str | None:
         expected = self._expected
@@ -235,7 +239,7 @@ class Receiver:
         return None
 
     def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
-        problem = self._wrong_arrays(message)
+        problem = self._wrong_arrays(peer, message)
         if problem:
             self._refuse(peer, problem)
             self._forget(peer, problem)
@@ -248,19 +252,20 @@ class Receiver:
             received_s=time.monotonic(),
         )
         event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
-        for action in self._ledger.handle(event):
+        actions = self._ledger.handle(event)
+        self._running_low = self._ledger.is_running_low  # before anyone can take the batch
+        for action in actions:
             if isinstance(action, ledger_module.Accept):
                 self.queue.put(batch)
             else:
                 self._act([action])
 
-    def _wrong_arrays(self, message: messages.BatchReady) -> str | None:
+    def _wrong_arrays(self, peer: bytes, message: messages.BatchReady) -> str | None:
         """Compare with what the plan says this batch must look like."""
-        if message.batch not in self._ledger.in_flight():
+        if not self._ledger.is_held_by(peer, message.batch):
             return None  # the ledger drops it
-        shape = self._plan.shape(message.batch)
-        expected = {name: (np.dtype(d).str, s) for name, (d, s) in shape.arrays().items()}
-        found = {name: (a.dtype.str, a.shape) for name, a in message.arrays.items()}
+        expected = _layout(self._plan.shape(message.batch))
+        found = {name: (a.dtype, a.shape) for name, a in message.arrays.items()}
         if found == expected:
             return None
         return f"batch {message.batch} does not have the arrays that the plan says."
@@ -309,6 +314,12 @@ class Receiver:
                 return False
             known.known_exclusions += len(entries)
         return self._socket.send(peer, messages.MakeBatch(batch, version))
+
+
+@functools.cache
+def _layout(shape: BucketShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    """Name, dtype and shape of each array of a batch."""
+    return {name: (np.dtype(dtype), size) for name, (dtype, size) in shape.arrays().items()}
 
 
 def raise_if_too_many_bad(num_bad: int, num_rows: int, max_bad_fraction: float) -> None:

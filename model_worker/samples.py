@@ -27,8 +27,6 @@ from shared.output_files import wav_bytes, write_file
 
 log = logging.getLogger(__name__)
 
-NUM_SAMPLES = 2
-
 
 class Samples:
     """Keeps the first rows of the validation set and speaks them when asked."""
@@ -40,7 +38,9 @@ class Samples:
         index: Index,
         folder: Path,
         summaries: Summaries,
+        num_samples: int = 2,
     ):
+        self._num_samples = num_samples
         self._train_step = train_step
         self._index = index
         self._folder = folder
@@ -54,7 +54,7 @@ class Samples:
         """Take the sentences from the first validation batch that comes by."""
         if self._rows is not None:
             return
-        real = np.flatnonzero(batch["weight"].numpy() > 0)[:NUM_SAMPLES]
+        real = np.flatnonzero(batch["weight"].numpy() > 0)[: self._num_samples]
         if len(real):
             names = ("symbols", "symbol_lengths", "reference_mel", "mel", "mel_lengths", "rows")
             self._rows = {name: batch[name].numpy()[real] for name in names}

@@ -122,10 +122,16 @@ class Session:
     def _build_model(self):
         index = self._index
         if self._config.model.mixed_precision:
-            keras.config.set_dtype_policy("mixed_float16" if "GPU" in self._device else "mixed_bfloat16")
+            keras.config.set_dtype_policy(
+                "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
+            )
         statistics = Statistics(
-            index.mel_mean, index.mel_std, index.pitch_mean, index.pitch_std,
-            index.energy_mean, index.energy_std,
+            index.mel_mean,
+            index.mel_std,
+            index.pitch_mean,
+            index.pitch_std,
+            index.energy_mean,
+            index.energy_std,
         )
         return build_model(self._config.model.model_size, len(index.symbol_table), statistics)
 
@@ -144,9 +150,7 @@ class Session:
     def _cut_logs(self, position: Position) -> None:
         """Logs go back to the checkpoint: what comes after it is about to happen again."""
         cut_back(self._run.metrics, lambda record: record.get("step", 0) <= position.step)
-        cut_back(
-            self._run.audit, lambda record: record.get("batch_index", 0) < position.next_batch
-        )
+        cut_back(self._run.audit, lambda record: record.get("batch_index", 0) < position.next_batch)
 
     def _known_exclusions(self, checkpoint: Checkpoint | None) -> Exclusions:
         """Those of the checkpoint, and those written down since: a replay leaves them out too."""
@@ -191,7 +195,9 @@ class Session:
         if position.fitted_steps:
             schedule.restore(position.fitted_steps)
         summaries = Summaries(self._run.tensorboard, config)
-        samples = Samples(model, train_step, self._index, self._run.samples, summaries)
+        samples = Samples(
+            model, train_step, self._index, self._run.samples, summaries, config.run.samples
+        )
         return LoopParts(
             config=config,
             plan=self._plan,
@@ -201,8 +207,16 @@ class Session:
             validation=Validation(model, train_step, samples.keep),
             schedule=schedule,
             progress=ProgressLog(
-                self._run, self._index, self._plan, receiver, train_step, self._reporter,
-                config.data.pipeline_buffer_size, config.run.audit, self._busy, summaries.numbers,
+                self._run,
+                self._index,
+                self._plan,
+                receiver,
+                train_step,
+                self._reporter,
+                config.data.pipeline_buffer_size,
+                config.run.audit,
+                self._busy,
+                summaries.numbers,
             ),
             skipped=SkippedBatches(self._run.path / "skipped.jsonl"),
             reporter=self._reporter,

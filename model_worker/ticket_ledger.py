@@ -132,6 +132,11 @@ class TicketLedger:
         return len(self._received)
 
     @property
+    def is_running_low(self) -> bool:
+        """Whether the workers have less than half of the tickets that they could work on."""
+        return 2 * len(self._holders) < min(self._limit, sum(self._capacity.values()))
+
+    @property
     def bytes_in_flight(self) -> int:
         return sum(self._bytes.values())
 
@@ -237,14 +242,13 @@ class TicketLedger:
 
     def _freest_worker(self, besides: set[Worker] = frozenset()) -> Worker | None:
         """The worker with the most room, or None when nobody has any."""
-        load = Counter(worker for holders in self._holders.values() for worker in holders)
-        room = {
-            worker: min(capacity, self._share()) - load[worker]
-            for worker, capacity in self._capacity.items()
-            if worker not in besides
-        }
-        worker = max(room, key=room.__getitem__, default=None)
-        return worker if worker is not None and room[worker] > 0 else None
+        share = self._share()
+        room = {worker: min(capacity, share) for worker, capacity in self._capacity.items()}
+        for holders in self._holders.values():
+            for worker in holders:
+                room[worker] -= 1
+        freest = max((w for w in room if w not in besides), key=room.__getitem__, default=None)
+        return freest if freest is not None and room[freest] > 0 else None
 
     def _issue(self) -> list[Action]:
         """Hand out tickets, lowest number first, for as long as every rule allows it."""

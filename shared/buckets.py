@@ -1,6 +1,7 @@
 """Choosing the fixed shapes of batches: length buckets that waste little on padding."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class BucketShape:
             "rows": ("int32", (rows,)),
         }
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Exact bytes of the arrays of one batch."""
         total = 0

@@ -7,6 +7,7 @@ arrays, no msgpack extensions; every count, length and type is checked before it
 from __future__ import annotations
 
 import dataclasses
+import functools
 import reprlib
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from shared.errors import ProtocolError
 from shared.messages import PROTOCOL_VERSION, Envelope
 
 MAX_HEADER_BYTES = 256 * 1024
+MAX_LAYOUT_BYTES = 8 * 1024
 MAX_FRAMES = 33
 MAX_DIMENSIONS = 4
 MAX_ARRAY_BYTES = 1 << 31
@@ -43,6 +45,7 @@ _TAGS: dict[str, type] = {
         messages.StopProducing,
     )
 }
+_HEADER_KEYS = {"tag", "v", "run", "session", "seq", "fields", "arrays"}
 _MAX_INTEGER = 2**53
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
@@ -51,17 +54,17 @@ _SHORT.maxstring = _SHORT.maxother = 80
 def encode(envelope: Envelope) -> list[bytes | memoryview]:
     """The frames of a message; arrays are handed over as they lie in memory, without a copy."""
     message = envelope.message
-    fields = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
-    arrays = fields.pop("arrays", {})
+    arrays = getattr(message, "arrays", {})
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    layout = [[name, array.dtype.str, array.shape] for name, array in contiguous.items()]
     header = {
         "tag": type(message).__name__,
         "v": PROTOCOL_VERSION,
         "run": envelope.run,
         "session": envelope.session,
         "seq": envelope.sequence,
-        "fields": fields,
-        "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in contiguous.items()],
+        "fields": {name: getattr(message, name) for name in _FIELDS[type(message)]},
+        "arrays": msgpack.packb(layout) if layout else b"\x90",  # an empty list
     }
     packed = msgpack.packb(header, use_bin_type=True)
     return [packed, *(memoryview(a).cast("B") if a.size else b"" for a in contiguous.values())]
@@ -101,23 +104,26 @@ def decode(frames: Sequence[Any]) -> Envelope:
 def _unpack_header(frame: Any) -> dict:
     if len(frame) > MAX_HEADER_BYTES:
         raise ProtocolError(f"a header of {len(frame)} bytes; at most {MAX_HEADER_BYTES}.")
+    header = _unpack(frame)
+    if not isinstance(header, dict) or header.keys() != _HEADER_KEYS:
+        raise ProtocolError("a header without exactly the keys of the protocol.")
+    return header
+
+
+def _unpack(packed: Any) -> Any:
     try:
-        header = msgpack.unpackb(
-            frame,
+        return msgpack.unpackb(
+            packed,
             raw=False,
             strict_map_key=True,
             max_str_len=MAX_TEXT,
-            max_bin_len=0,
+            max_bin_len=MAX_LAYOUT_BYTES,
             max_array_len=MAX_LIST,
             max_map_len=64,
             max_ext_len=0,
         )
     except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
         raise ProtocolError(f"a header that is not msgpack ({_shown(str(error))}).") from None
-    expected = {"tag", "v", "run", "session", "seq", "fields", "arrays"}
-    if not isinstance(header, dict) or set(header) != expected:
-        raise ProtocolError("a header without exactly the keys of the protocol.")
-    return header
 
 
 def _shown(value: Any) -> str:
@@ -172,36 +178,82 @@ _CHECKS = {
 }
 
 
+# kind of message -> name of each field but `arrays` -> how it is checked
+_FIELDS = {
+    kind: {
+        field.name: _CHECKS[str(field.type)]
+        for field in dataclasses.fields(kind)
+        if field.name != "arrays"
+    }
+    for kind in _TAGS.values()
+}
+
+
 def _checked_fields(kind: type, found: Any) -> dict[str, Any]:
-    expected = {f.name: str(f.type) for f in dataclasses.fields(kind) if f.name != "arrays"}
-    if not isinstance(found, dict) or set(found) != set(expected):
+    checks = _FIELDS[kind]
+    if not isinstance(found, dict) or found.keys() != checks.keys():
         raise ProtocolError(f"{kind.__name__} without exactly its fields.")
-    return {name: _CHECKS[expected[name]](found[name], name) for name in expected}
+    return {name: check(found[name], name) for name, check in checks.items()}
 
 
-def _arrays(described: Any, frames: Sequence[Any]) -> dict[str, np.ndarray]:
-    if not isinstance(described, list) or len(described) != len(frames):
-        raise ProtocolError(f"{len(frames)} array frames do not match the header.")
+@dataclasses.dataclass(frozen=True)
+class _Described:
+    """One array as the header describes it."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+# Thousands of batches have the same few layouts: each is checked once.
+@functools.lru_cache(maxsize=64)
+def _layout(packed: bytes) -> tuple[_Described, ...]:
+    """The arrays that a header describes, in the order of their frames."""
+    described = _unpack(packed)
+    if not isinstance(described, list):
+        raise ProtocolError(f"arrays described by {_shown(described)}; expected a list.")
+    layout = tuple(_described(item) for item in described)
+    if len({one.name for one in layout}) != len(layout):
+        raise ProtocolError("two arrays of one name.")
+    return layout
+
+
+def _described(item: Any) -> _Described:
+    if not isinstance(item, list) or len(item) != 3:
+        raise ProtocolError("an array without name, dtype and shape.")
+    name, dtype_name, shape = item
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise ProtocolError(f"an array named {_shown(name)}.")
+    dtype = DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
+    if dtype is None:
+        raise ProtocolError(f"array {name} has dtype {_shown(dtype_name)}.")
+    if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+        raise ProtocolError(f"array {name} has shape {_shown(shape)}.")
+    # Python integers: numpy's product of large dimensions wraps around to small numbers. A zero
+    # among them must not hide the others, which numpy would refuse in its own way.
+    nbytes = extent = dtype.itemsize
+    for size in shape:
+        nbytes *= _integer(size, f"a dimension of {name}")
+        extent *= size or 1
+    if extent > MAX_ARRAY_BYTES:
+        raise ProtocolError(f"array {name} has shape {_shown(shape)}, which is too large.")
+    return _Described(name, dtype, tuple(shape), nbytes)
+
+
+def _arrays(packed: Any, frames: Sequence[Any]) -> dict[str, np.ndarray]:
+    if not isinstance(packed, bytes):
+        raise ProtocolError(f"arrays described by {_shown(packed)}; expected bytes.")
+    layout = _layout(packed)
+    if len(layout) != len(frames):
+        raise ProtocolError(f"{len(frames)} array frames; the header describes {len(layout)}.")
     arrays: dict[str, np.ndarray] = {}
-    for item, frame in zip(described, frames, strict=True):
-        if not isinstance(item, list) or len(item) != 3:
-            raise ProtocolError("an array without name, dtype and shape.")
-        name, dtype_name, shape = item
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or name in arrays:
-            raise ProtocolError(f"an array named {_shown(name)}.")
-        dtype = DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
-        if dtype is None:
-            raise ProtocolError(f"array {name} has dtype {_shown(dtype_name)}.")
-        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
-            raise ProtocolError(f"array {name} has shape {_shown(shape)}.")
-        # Python integers: numpy's product of large dimensions wraps around to small numbers. A zero
-        # among them must not hide the others, which numpy would refuse in its own way.
-        nbytes = extent = dtype.itemsize
-        for size in shape:
-            nbytes *= _integer(size, f"a dimension of {name}")
-            extent *= max(1, size)
-        if extent > MAX_ARRAY_BYTES or nbytes != len(frame):
-            raise ProtocolError(f"array {name} is {len(frame)} bytes; its shape is {_shown(shape)}.")
-        arrays[name] = np.frombuffer(frame, dtype=dtype).reshape(shape)
-        arrays[name].flags.writeable = False
+    for one, frame in zip(layout, frames, strict=True):
+        if len(frame) != one.nbytes:
+            raise ProtocolError(
+                f"array {one.name} is {len(frame)} bytes; its shape {one.shape} has {one.nbytes}."
+            )
+        array = np.ndarray(one.shape, one.dtype, frame)
+        array.setflags(write=False)
+        arrays[one.name] = array
     return arrays

@@ -301,6 +301,10 @@ class RunConfig:
         None,
         "where batches flow: ipc://PATH or tcp://127.0.0.1:PORT (default: a private ipc socket)",
     )
+    samples: int = option(
+        "int", 2, "held-out sentences spoken at each validation", minimum=0, maximum=16
+    )
+    report: bool = option("bool", True, "write report.html at the end of the run")
     audit: bool = option("bool", False, "write every trained batch to audit.jsonl")
     live: bool = option(
         "bool", True, "show the live view when the output is a terminal", saved=False

@@ -83,7 +83,8 @@ def _run_locked(
         report = view.report if view is not None else lambda worker, report: None
         result = TrainingRun(config, directory, placement, say, started_s, report).watch()
     say.show = say_plainly
-    leave_report(directory, _ending_in_words(result), say)
+    if config.run.report:
+        leave_report(directory, _ending_in_words(result), say)
     say(_ending_in_words(result))
     return result
 

@@ -109,6 +109,7 @@ class Runs:
                 "--model-gpu", "1", "--model-size", "tiny", "--batch-size", "6",
                 "--max-buckets", "2", "--validate-every", "6", "--checkpoint-every", "3",
                 "--log-every", "1", "--model-start-delay", "0.2", "--deterministic", "--audit",
+                "--samples", "0", "--no-report",
             ]  # fmt: skip
         return self.python(*arguments, *flags, **environment)
 
@@ -186,6 +187,6 @@ def runs(tmp_path_factory, small_corpus, index_cache):
 def undisturbed(tmp_path_factory, small_corpus, index_cache):
     """One run to its end that nothing disturbed: what all the others must equal."""
     runs = Runs(tmp_path_factory.mktemp("u"), small_corpus, index_cache)
-    runs.finish("run", "--max-steps", "14")
+    runs.finish("run", "--max-steps", "14", "--samples", "2", "--report")
     yield runs
     runs.end_all()

@@ -50,7 +50,7 @@ def test_a_run_writes_what_it_says_and_tells_its_story(undisturbed):
     audit = [json.loads(line) for line in undisturbed.audit("run").splitlines()]
     assert len(audit) == 14 and len({tuple(a["utterances"]) for a in audit}) > 10
     for name in ("config.toml", "index.safetensors", "launcher.log", "data_worker-0.log",
-                 "model_worker.log", "quarantine.jsonl"):  # fmt: skip
+                 "model_worker.log", "quarantine.jsonl", "report.html", "samples/step-000014/0.wav"):  # fmt: skip
         assert (run / name).exists(), name
     said = (run / "launcher.log").read_text()
     for line in ("Waiting 0.2s for data pipeline to warm up", "Model training starting now",

@@ -67,6 +67,7 @@ def batch_frames(shape=(2,), dtype="<f4", frame=b"\0" * 8, **changes):
     header = header_of(messages.BatchReady(0, 0, {}, 0.0, {}))
     header["arrays"] = [["a", dtype, shape if isinstance(shape, int) else list(shape)]]
     header.update(changes)
+    header["arrays"] = msgpack.packb(header["arrays"])
     return [msgpack.packb(header), frame]
 
 
@@ -165,8 +166,11 @@ WIRE_ATTACKS = {
     "an array with a long name": batch_frames(arrays=[["a" * 65, "<f4", [2]]]),
     "an array of nothing": batch_frames(arrays=[[]]),
     "arrays not a list": batch_frames(arrays={"a": "<f4"}),
-    "arrays with an order": [msgpack.packb({**header_of(messages.Introduce()),
-                                            "arrays": [["a", "<f4", [0]]]}), b""],
+    "arrays described in the open": [with_raw_value("arrays", msgpack.packb([]))],
+    "arrays described by 9 KB": [with_raw_value("arrays", msgpack.packb(b"\x90" * 9000))],
+    "arrays described by nothing": [with_raw_value("arrays", msgpack.packb(b""))],
+    "arrays with an order": [
+        with_raw_value("arrays", msgpack.packb(msgpack.packb([["a", "<f4", [0]]]))), b""],
     "nesting 900": [NESTED[900]],
     "nesting 1025": [NESTED[1025]],
     "nesting 100,000": [NESTED[100_000]],
@@ -209,6 +213,11 @@ def test_a_hostile_message_is_refused(name):
     refused(WIRE_ATTACKS[name])
 
 
+@pytest.mark.parametrize("depth", [depth for depth in NESTED if depth < codec.MAX_LAYOUT_BYTES])
+def test_deep_nesting_in_the_description_of_arrays_is_refused(depth):
+    refused([with_raw_value("arrays", msgpack.packb(NESTED[depth]))])
+
+
 @pytest.mark.parametrize("depth", NESTED)
 @pytest.mark.parametrize("key", ["tag", "v", "run", "session", "seq", "fields", "arrays"])
 def test_deep_nesting_is_refused_wherever_it_is(key, depth):
@@ -241,6 +250,12 @@ def test_a_field_of_the_wrong_kind_is_refused(message, field, value):
     header = msgpack.unpackb(header)
     header["fields"][field] = value
     refused([msgpack.packb(header), *frames])
+
+
+def test_layouts_that_a_peer_invents_do_not_fill_the_memory():
+    for length in range(500):
+        codec.decode(batch_frames(shape=[length], dtype="|u1", frame=b"\0" * length))
+    assert codec._layout.cache_info().currsize <= 64
 
 
 def test_another_version_is_told_how_to_mend_it():
