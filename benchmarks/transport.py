@@ -9,10 +9,11 @@ least of the two cores (also shown): on an idle machine any, on a busy one the f
 transports take turns within each repeat, and ratios are taken within a repeat. Shown are the median
 and, in brackets, lowest–highest.
 
-tandem   the model process's own receiver (sockets, codec, tickets, ordered queue) and a data
-         process's own socket, ten arrays as in training, 8 tickets
-plain    ZeroMQ DEALER → ROUTER over ipc, a frame for each array, sent without a copy, 8 credits
-plain1   the same with the ten arrays in one frame, as if they had been made there
+tandem   the two processes' own sockets, codec and ticket ledger; ten arrays in a block, as in
+         training; 8 tickets
+whole    the same with all that a model process has around them: a receiving thread that checks
+         each batch against the plan, an ordered queue, and a training thread that takes
+plain    ZeroMQ DEALER → ROUTER over ipc, the batch as one frame, sent without a copy, 8 credits
 queue    multiprocessing.Queue(8) of the same ten arrays
 service  tf.data service, dispatcher and worker in the producer's process, no compression
 memcpy   copying the batch within the receiver's core: what no transport can reach
@@ -38,9 +39,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from shared.array_block import ArrayBlock
 from shared.plan import Plan
 
-KINDS = ("memcpy", "plain1", "plain", "tandem", "queue", "service")
+KINDS = ("memcpy", "plain", "tandem", "whole", "queue", "service")
 CREDITS = 8
 FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
 ROWS_PER_MEGABYTE = 4
@@ -60,17 +62,15 @@ def make_plan(megabytes: int) -> Plan:
     return Plan(frames, frames // 6, zeros, zeros, batch_size=rows, seed=1)
 
 
-def make_batches(megabytes: int) -> list[dict[str, np.ndarray]]:
+def make_batches(megabytes: int) -> list[ArrayBlock]:
     """A few batches of the arrays that a data process sends."""
     generator = np.random.default_rng(0)
     shape = make_plan(megabytes).batch(0).shape
-    return [
-        {
-            name: generator.integers(0, 100, size).astype(dtype)
-            for name, (dtype, size) in shape.arrays().items()
-        }
-        for _ in range(RING)
-    ]
+    batches = [ArrayBlock(shape.arrays()) for _ in range(RING)]
+    for batch in batches:
+        for array in batch.values():
+            array[...] = generator.integers(0, 100, array.shape)
+    return batches
 
 
 def nbytes_of(batch: dict[str, np.ndarray]) -> int:
@@ -155,26 +155,17 @@ def receive_memcpy(place: Path, megabytes: int) -> Iterator[int]:
 # --- plain ZeroMQ
 
 
-def send_for_ever(place: Path, messages: list[list]) -> None:
-    """Answer each credit with the next message, without a copy."""
+def produce_plain(place: Path, megabytes: int) -> None:
     import zmq
 
+    batches = make_batches(megabytes)
     dealer = zmq.Context.instance().socket(zmq.DEALER)
     dealer.set_hwm(0)
     dealer.connect(f"ipc://{place}/stream")
     dealer.send(b"hello")
-    for message in itertools.cycle(messages):
+    for batch in itertools.cycle(batches):
         dealer.recv()
-        dealer.send_multipart(message, copy=False)
-
-
-def produce_plain(place: Path, megabytes: int) -> None:
-    send_for_ever(place, [list(batch.values()) for batch in make_batches(megabytes)])
-
-
-def produce_plain1(place: Path, megabytes: int) -> None:
-    joined = (b"".join(batch.values()) for batch in make_batches(megabytes))
-    send_for_ever(place, [[batch] for batch in joined])
+        dealer.send(batch.block, copy=False)
 
 
 def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
@@ -187,13 +178,10 @@ def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
     for _ in range(CREDITS):
         router.send_multipart([peer, b""])
     while True:
-        _, *frames = router.recv_multipart(copy=False)
-        arrays = [np.frombuffer(frame.buffer, np.uint8) for frame in frames]
+        _, frame = router.recv_multipart(copy=False)
+        array = np.frombuffer(frame.buffer, np.uint8)
         router.send_multipart([peer, b""])
-        yield sum(array.nbytes for array in arrays)
-
-
-receive_plain1 = receive_plain
+        yield array.nbytes
 
 
 # --- Tandem
@@ -226,6 +214,31 @@ def produce_tandem(place: Path, megabytes: int) -> None:
 
 
 def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
+    from model_worker import ticket_ledger
+    from shared import messages
+    from shared.transport import ServerSocket
+
+    ledger = ticket_ledger.TicketLedger(CREDITS, 1 << 40, make_plan(megabytes).nbytes)
+    socket = ServerSocket(f"ipc://{place}/stream", "run")
+
+    def tell(event: ticket_ledger.Event) -> None:
+        for action in ledger.handle(event):
+            if isinstance(action, ticket_ledger.Issue):
+                socket.send(action.worker, messages.MakeBatch(action.batch, 0))
+
+    while True:
+        socket.socket.poll()
+        for peer, envelope in socket.receive_waiting():
+            message = envelope.message
+            if isinstance(message, messages.BatchReady):
+                tell(ticket_ledger.BatchArrived(peer, message.batch, 0))
+                tell(ticket_ledger.BatchTaken())
+                yield nbytes_of(message.arrays)
+            elif ledger.num_workers == 0:
+                tell(ticket_ledger.WorkerJoined(peer, CREDITS))
+
+
+def receive_whole(place: Path, megabytes: int) -> Iterator[int]:
     from model_worker.receiver import Expected, Receiver
     from model_worker.ticket_ledger import TicketLedger
     from shared.exclusions import Exclusions
@@ -243,15 +256,16 @@ def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
         yield nbytes_of(batch.arrays)
 
 
+produce_whole = produce_tandem
+
+
 # --- multiprocessing.Queue
 
 
 def put_for_ever(queue, core: int, megabytes: int) -> None:
     os.sched_setaffinity(0, {core})
-    batches, number = make_batches(megabytes), 0
-    while True:
-        queue.put(batches[number % RING])
-        number += 1
+    for batch in itertools.cycle([dict(batch) for batch in make_batches(megabytes)]):
+        queue.put(batch)
 
 
 def receive_queue(place: Path, megabytes: int) -> Iterator[int]:
@@ -288,9 +302,9 @@ def receive_service(place: Path, megabytes: int) -> Iterator[int]:
         time.sleep(0.1)
     batches = make_batches(megabytes)
     # Whole batches as constants in the graph: the service has nothing to do but to send them.
-    dataset = tf.data.Dataset.from_tensors(batches[0])
+    dataset = tf.data.Dataset.from_tensors(dict(batches[0]))
     for batch in batches[1:]:
-        dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))
+        dataset = dataset.concatenate(tf.data.Dataset.from_tensors(dict(batch)))
     dataset = dataset.repeat().apply(
         tf.data.experimental.service.distribute(
             processing_mode="parallel_epochs",

@@ -15,6 +15,7 @@ from data_worker.audio import pad_length, pad_reflect
 from data_worker.cache import COLUMNS
 from data_worker.features import FeatureExtractor
 from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
+from shared.array_block import ArrayBlock
 from shared.buckets import REFERENCE_FRAMES
 from shared.errors import AudioError
 from shared.exclusions import Exclusions
@@ -154,7 +155,7 @@ class BatchMaker:
 
     def _assemble(self, job: _Job, audio: dict[int, np.ndarray]) -> dict[str, np.ndarray]:
         plan, index, shape = job.plan, self._index, job.plan.shape
-        arrays = {name: np.zeros(size, dtype) for name, (dtype, size) in shape.arrays().items()}
+        arrays = ArrayBlock(shape.arrays())
         arrays["mel"].fill(np.log(LOG_FLOOR))
         arrays["reference_mel"].fill(np.log(LOG_FLOOR))
         arrays["symbol_lengths"].fill(1)

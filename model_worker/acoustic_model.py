@@ -97,7 +97,7 @@ class AcousticModel(keras.Model):
         x = x * tf.cast(mask, x.dtype)
         for block in self._encoder:
             x = block(x, mask, vector, step, training=training)
-        return self._encoder_norm(x), mask, vector
+        return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask, vector
 
     def _decode(self, encoding, prosody, durations, path, log_pitch, mel_lengths, vector, step, training):
         """-> normalised mel float32 (batch, frames, bins); path (batch, frames, symbols), log_pitch (batch, frames), frames even"""

@@ -43,18 +43,19 @@ class ConvBlock(keras.layers.Layer):
         hidden = int(channels * expansion) or channels
         self._norm = RootMeanSquareNorm()
         self._conv = keras.layers.Conv1D(hidden, kernel_size, padding="same")
-        self._condition = keras.layers.Dense(hidden, use_bias=False)
+        self._condition = keras.layers.Dense(channels)
         self._out = keras.layers.Dense(channels) if expansion else None
         self._dropout = StatelessDropout(dropout, salt)
 
     def call(self, x, is_real, condition, step, training=False):
         """x (batch, positions, channels), is_real (batch, positions, 1), condition (batch, size) -> like x"""
-        hidden = self._conv(self._norm(x)) + self._condition(condition)[:, tf.newaxis]
-        hidden = tf.nn.relu(hidden)
+        real = tf.cast(is_real, x.dtype)
+        hidden = tf.nn.relu(self._norm(x) + self._condition(condition)[:, tf.newaxis]) * real
+        hidden = self._conv(hidden)
         hidden = self._dropout(hidden, step, training=training)
         if self._out is not None:
-            hidden = self._out(hidden)
-        return x + hidden * tf.cast(is_real, hidden.dtype)
+            hidden = self._out(tf.nn.relu(hidden))
+        return x + hidden
 
 
 class Predictor(keras.layers.Layer):

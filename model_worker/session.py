@@ -38,7 +38,7 @@ from shared.worker_start import busy_meter
 log = logging.getLogger(__name__)
 
 # Peak learning rate by model size, where the user gives none.
-PEAK_RATES = {"tiny": 2e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+PEAK_RATES = {"tiny": 4e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
 _COMPILING_DEADLINE_S = 1800.0
 
 

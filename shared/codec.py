@@ -1,7 +1,8 @@
 """Messages to frames and back. Everything decoded here comes from outside and is not trusted.
 
-One message is a small msgpack header followed by each array as a raw frame. No pickle, no object
-arrays, no msgpack extensions; every count, length and type is checked before it is used.
+One message is a small msgpack header, followed by one frame with the raw bytes of all arrays where
+it has any. No pickle, no object arrays, no msgpack extensions; every count, length and type is
+checked before it is used.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import msgpack
 import numpy as np
 
 from shared import messages
+from shared.array_block import ArrayBlock, offsets_of
 from shared.errors import ProtocolError
 from shared.messages import PROTOCOL_VERSION, Envelope
 
 MAX_HEADER_BYTES = 256 * 1024
 MAX_LAYOUT_BYTES = 8 * 1024
-MAX_FRAMES = 33
+MAX_FRAMES = 2
+MAX_ARRAYS = 32
 MAX_DIMENSIONS = 4
-MAX_ARRAY_BYTES = 1 << 31
+MAX_BLOCK_BYTES = 1 << 31
 MAX_TEXT = 4096
 MAX_LIST = 20_000
 MAX_NAME = 64
@@ -52,11 +55,12 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def encode(envelope: Envelope) -> list[bytes | memoryview]:
-    """The frames of a message; arrays are handed over as they lie in memory, without a copy."""
+    """The frames of a message: a header, and the arrays' block where there are any.
+
+    The block of an `ArrayBlock` is handed over as it lies in memory; other arrays are copied.
+    """
     message = envelope.message
-    arrays = getattr(message, "arrays", {})
-    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    layout = [[name, array.dtype.str, array.shape] for name, array in contiguous.items()]
+    arrays = getattr(message, "arrays", None)
     header = {
         "tag": type(message).__name__,
         "v": PROTOCOL_VERSION,
@@ -64,10 +68,17 @@ def encode(envelope: Envelope) -> list[bytes | memoryview]:
         "session": envelope.session,
         "seq": envelope.sequence,
         "fields": {name: getattr(message, name) for name in _FIELDS[type(message)]},
-        "arrays": msgpack.packb(layout) if layout else b"\x90",  # an empty list
+        "arrays": _packed_layout(arrays) if arrays else b"",
     }
     packed = msgpack.packb(header, use_bin_type=True)
-    return [packed, *(memoryview(a).cast("B") if a.size else b"" for a in contiguous.values())]
+    if not arrays:
+        return [packed]
+    block = arrays if isinstance(arrays, ArrayBlock) else ArrayBlock.copied(arrays)
+    return [packed, memoryview(block.block)]
+
+
+def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
+    return msgpack.packb([[name, a.dtype.str, a.shape] for name, a in arrays.items()])
 
 
 def decode(frames: Sequence[Any]) -> Envelope:
@@ -208,15 +219,16 @@ class _Described:
 
 # Thousands of batches have the same few layouts: each is checked once.
 @functools.lru_cache(maxsize=64)
-def _layout(packed: bytes) -> tuple[_Described, ...]:
-    """The arrays that a header describes, in the order of their frames."""
+def _layout(packed: bytes) -> tuple[tuple[tuple[_Described, int], ...], int]:
+    """The arrays that a header describes, where each begins in the block, the block's bytes."""
     described = _unpack(packed)
-    if not isinstance(described, list):
-        raise ProtocolError(f"arrays described by {_shown(described)}; expected a list.")
-    layout = tuple(_described(item) for item in described)
-    if len({one.name for one in layout}) != len(layout):
+    if not isinstance(described, list) or not 0 < len(described) <= MAX_ARRAYS:
+        raise ProtocolError(f"arrays described by {_shown(described)}; expected a short list.")
+    arrays = [_described(item) for item in described]
+    if len({array.name for array in arrays}) != len(arrays):
         raise ProtocolError("two arrays of one name.")
-    return layout
+    offsets, length = offsets_of(array.nbytes for array in arrays)
+    return tuple(zip(arrays, offsets, strict=True)), length
 
 
 def _described(item: Any) -> _Described:
@@ -236,7 +248,7 @@ def _described(item: Any) -> _Described:
     for size in shape:
         nbytes *= _integer(size, f"a dimension of {name}")
         extent *= size or 1
-    if extent > MAX_ARRAY_BYTES:
+    if extent > MAX_BLOCK_BYTES:
         raise ProtocolError(f"array {name} has shape {_shown(shape)}, which is too large.")
     return _Described(name, dtype, tuple(shape), nbytes)
 
@@ -244,16 +256,16 @@ def _described(item: Any) -> _Described:
 def _arrays(packed: Any, frames: Sequence[Any]) -> dict[str, np.ndarray]:
     if not isinstance(packed, bytes):
         raise ProtocolError(f"arrays described by {_shown(packed)}; expected bytes.")
-    layout = _layout(packed)
-    if len(layout) != len(frames):
-        raise ProtocolError(f"{len(frames)} array frames; the header describes {len(layout)}.")
+    layout, length = _layout(packed) if packed else ((), 0)
+    if len(frames) != bool(layout):
+        raise ProtocolError(f"{len(frames)} frames of arrays; expected {int(bool(layout))}.")
     arrays: dict[str, np.ndarray] = {}
-    for one, frame in zip(layout, frames, strict=True):
-        if len(frame) != one.nbytes:
-            raise ProtocolError(
-                f"array {one.name} is {len(frame)} bytes; its shape {one.shape} has {one.nbytes}."
-            )
-        array = np.ndarray(one.shape, one.dtype, frame)
+    if not layout:
+        return arrays
+    if len(frames[0]) != length:
+        raise ProtocolError(f"arrays of {len(frames[0])} bytes; the header describes {length}.")
+    for described, offset in layout:
+        array = np.ndarray(described.shape, described.dtype, frames[0], offset)
         array.setflags(write=False)
-        arrays[one.name] = array
+        arrays[described.name] = array
     return arrays

@@ -30,7 +30,7 @@ def _configure(socket: zmq.Socket) -> None:
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_ARRAY_BYTES)
+    socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_BLOCK_BYTES)
     socket.setsockopt(zmq.IPV6, 1)
 
 

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared import codec, messages
+from shared.array_block import ALIGNMENT_BYTES, ArrayBlock, offsets_of
 from shared.errors import ProtocolError
 from shared.messages import Envelope
 
@@ -62,13 +63,17 @@ def header_of(message):
     return msgpack.unpackb(frames_of(message)[0])
 
 
-def batch_frames(shape=(2,), dtype="<f4", frame=b"\0" * 8, **changes):
+def batch_frames(shape=(2,), dtype="<f4", frame=b"\0" * 64, **changes):
     """The frames of a BatchReady with one array, which may be a lie."""
     header = header_of(messages.BatchReady(0, 0, {}, 0.0, {}))
     header["arrays"] = [["a", dtype, shape if isinstance(shape, int) else list(shape)]]
     header.update(changes)
     header["arrays"] = msgpack.packb(header["arrays"])
     return [msgpack.packb(header), frame]
+
+
+def padded(num_bytes):
+    return b"\0" * offsets_of([num_bytes])[1]
 
 
 def refused(frames):
@@ -107,16 +112,38 @@ def test_every_array_layout_arrives_intact(name):
         assert not array.flags.writeable
 
 
-def test_a_contiguous_array_is_handed_over_without_a_copy():
-    array = np.zeros((4, 4), np.float32)
-    _, frame = codec.encode(Envelope("", "", 0, messages.BatchReady(0, 0, {}, 0.0, {"a": array})))
-    assert np.shares_memory(np.frombuffer(frame, np.float32), array)
+def test_the_layouts_arrive_intact_all_together():
+    frames = frames_of(messages.BatchReady(0, 0, {}, 0.0, LAYOUTS))
+    assert len(frames) == 2
+    arrived = codec.decode(frames).message.arrays
+    assert {name: array.tobytes() for name, array in arrived.items()} == {
+        name: np.asarray(array).tobytes() for name, array in LAYOUTS.items()
+    }
 
 
-def test_an_arrived_array_is_a_view_of_its_frame():
-    frames = frames_of(messages.BatchReady(0, 0, {}, 0.0, {"a": np.ones(4, np.float32)}))
-    array = codec.decode(frames).message.arrays["a"]
-    assert np.shares_memory(array, np.frombuffer(frames[1], np.float32))
+def test_a_block_of_arrays_is_handed_over_without_a_copy():
+    arrays = ArrayBlock({"a": ("float32", (4, 4)), "b": ("int32", (3,))})
+    _, frame = codec.encode(Envelope("", "", 0, messages.BatchReady(0, 0, {}, 0.0, arrays)))
+    assert np.shares_memory(np.frombuffer(frame, np.uint8), arrays["a"])
+    assert np.shares_memory(np.frombuffer(frame, np.uint8), arrays["b"])
+
+
+def test_arrived_arrays_are_views_of_their_frame():
+    arrays = {"a": np.ones(4, np.float32), "b": np.ones(3, np.int32)}
+    frames = frames_of(messages.BatchReady(0, 0, {}, 0.0, arrays))
+    for array in codec.decode(frames).message.arrays.values():
+        assert np.shares_memory(array, np.frombuffer(frames[1], np.uint8))
+
+
+def test_the_arrays_of_a_block_are_zero_aligned_and_apart():
+    arrays = ArrayBlock({"a": ("uint8", (3,)), "b": ("float32", (2, 2)), "c": ("int16", ())})
+    for number, array in enumerate(arrays.values()):
+        assert not array.any()
+        array[...] = number + 1
+    assert [set(array.ravel().tolist()) for array in arrays.values()] == [{1}, {2}, {3}]
+    assert len(arrays.block) == 3 * ALIGNMENT_BYTES
+    with pytest.raises(TypeError, match="can't be replaced"):
+        arrays["a"] = np.zeros(3, np.uint8)
 
 
 NESTED = {depth: b"\x91" * depth + b"\x01" for depth in (900, 1000, 1023, 1025, 100_000)}
@@ -138,8 +165,10 @@ WIRE_ATTACKS = {
     "an empty frame": [b""],
     "the last frame missing": batch_frames()[:1],
     "one frame too many": [*batch_frames(), b""],
-    "a byte short": batch_frames(frame=b"\0" * 7),
-    "a byte long": batch_frames(frame=b"\0" * 9),
+    "a byte short": batch_frames(frame=b"\0" * 63),
+    "a byte long": batch_frames(frame=b"\0" * 65),
+    "without the padding": batch_frames(frame=b"\0" * 8),
+    "a shape of one more": batch_frames(shape=[17]),
     "shape -1": batch_frames(shape=[-1]),
     "shape [2**32, 2**32]": batch_frames(shape=[2**32, 2**32], frame=b""),
     "shape [0, 2**40]": batch_frames(shape=[0, 2**40], frame=b""),
@@ -157,18 +186,20 @@ WIRE_ATTACKS = {
     "record dtype": batch_frames(shape=[1], dtype="f4,f4"),
     "big-endian": batch_frames(dtype=">f4"),
     "dtype as a list": batch_frames(shape=[1], dtype=[["a", "<f4"]]),
-    "two arrays of one name": [
-        batch_frames(arrays=[["a", "<f4", [2]], ["a", "<f4", [2]]])[0],
-        b"\0" * 8,
-        b"\0" * 8,
-    ],
+    "two arrays of one name": batch_frames(
+        arrays=[["a", "<f4", [2]], ["a", "<f4", [2]]], frame=b"\0" * 128),
+    "a frame for each array": [
+        *batch_frames(arrays=[["a", "<f4", [2]], ["b", "<f4", [2]]]), b"\0" * 64],
+    "33 arrays": batch_frames(
+        arrays=[[str(n), "<f4", [2]] for n in range(33)], frame=b"\0" * 33 * 64),
+    "a frame that nothing describes": [*frames_of(messages.Introduce()), b""],
+    "arrays described as none": batch_frames(arrays=[], frame=b""),
     "an array without a name": batch_frames(arrays=[["", "<f4", [2]]]),
     "an array with a long name": batch_frames(arrays=[["a" * 65, "<f4", [2]]]),
     "an array of nothing": batch_frames(arrays=[[]]),
     "arrays not a list": batch_frames(arrays={"a": "<f4"}),
     "arrays described in the open": [with_raw_value("arrays", msgpack.packb([]))],
     "arrays described by 9 KB": [with_raw_value("arrays", msgpack.packb(b"\x90" * 9000))],
-    "arrays described by nothing": [with_raw_value("arrays", msgpack.packb(b""))],
     "arrays with an order": [
         with_raw_value("arrays", msgpack.packb(msgpack.packb([["a", "<f4", [0]]]))), b""],
     "nesting 900": [NESTED[900]],
@@ -254,7 +285,7 @@ def test_a_field_of_the_wrong_kind_is_refused(message, field, value):
 
 def test_layouts_that_a_peer_invents_do_not_fill_the_memory():
     for length in range(500):
-        codec.decode(batch_frames(shape=[length], dtype="|u1", frame=b"\0" * length))
+        codec.decode(batch_frames(shape=[length], dtype="|u1", frame=padded(length)))
     assert codec._layout.cache_info().currsize <= 64
 
 
@@ -320,10 +351,10 @@ def test_a_valid_message_with_damaged_bytes_never_raises_anything_else(message, 
     st.integers(0, 64),
 )
 def test_any_claimed_shape_is_either_exactly_right_or_refused(shape, dtype, length):
-    frames = batch_frames(shape=shape, dtype=dtype, frame=b"\0" * length)
+    frames = batch_frames(shape=shape, dtype=dtype, frame=padded(length))
     try:
         array = codec.decode(frames).message.arrays["a"]
     except ProtocolError:
         return
-    assert array.nbytes == length
+    assert len(padded(array.nbytes)) == len(padded(length))
     assert list(array.shape) == shape
