@@ -120,3 +120,15 @@ def _launcher(*arguments: str) -> subprocess.CompletedProcess:
         [sys.executable, "launcher.py", *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
+
+
+def test_a_worker_that_does_not_see_exactly_one_gpu_refuses_to_start(runs):
+    runs.finish("run", "--max-steps", "2", "--prepare-only")
+    config = runs.folder / "run" / "config.toml"
+    config.write_text(config.read_text().replace("fake_gpus = 2", "fake_gpus = 0"))
+    worker = runs.python(
+        "-m", "data_worker", "--run", str(runs.folder / "run"),
+        TANDEM_ROLE="data", CUDA_VISIBLE_DEVICES="0",
+    )  # fmt: skip
+    assert worker.wait() == 1
+    assert "must see exactly one GPU, but TensorFlow sees 0" in worker.text
