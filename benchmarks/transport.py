@@ -9,10 +9,9 @@ least of the two cores (also shown): on an idle machine any, on a busy one the f
 transports take turns within each repeat, and ratios are taken within a repeat. Shown are the median
 and, in brackets, lowest–highest.
 
-tandem   the two processes' own sockets, codec and ticket ledger; ten arrays in a block, as in
-         training; 8 tickets
-whole    the same with all that a model process has around them: a receiving thread that checks
-         each batch against the plan, an ordered queue, and a training thread that takes
+tandem   all that a batch passes through between a data process's features and the training loop:
+         sockets, codec, tickets, the check against the plan, the ordered queue; ten arrays in a
+         block, 8 tickets
 plain    ZeroMQ DEALER → ROUTER over ipc, the batch as one frame, sent without a copy, 8 credits
 queue    multiprocessing.Queue(8) of the same ten arrays
 service  tf.data service, dispatcher and worker in the producer's process, no compression
@@ -42,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from shared.array_block import ArrayBlock
 from shared.plan import Plan
 
-KINDS = ("memcpy", "plain", "tandem", "whole", "queue", "service")
+KINDS = ("memcpy", "plain", "tandem", "queue", "service")
 CREDITS = 8
 FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
 ROWS_PER_MEGABYTE = 4
@@ -214,31 +213,6 @@ def produce_tandem(place: Path, megabytes: int) -> None:
 
 
 def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
-    from model_worker import ticket_ledger
-    from shared import messages
-    from shared.transport import ServerSocket
-
-    ledger = ticket_ledger.TicketLedger(CREDITS, 1 << 40, make_plan(megabytes).nbytes)
-    socket = ServerSocket(f"ipc://{place}/stream", "run")
-
-    def tell(event: ticket_ledger.Event) -> None:
-        for action in ledger.handle(event):
-            if isinstance(action, ticket_ledger.Issue):
-                socket.send(action.worker, messages.MakeBatch(action.batch, 0))
-
-    while True:
-        socket.socket.poll()
-        for peer, envelope in socket.receive_waiting():
-            message = envelope.message
-            if isinstance(message, messages.BatchReady):
-                tell(ticket_ledger.BatchArrived(peer, message.batch, 0))
-                tell(ticket_ledger.BatchTaken())
-                yield nbytes_of(message.arrays)
-            elif ledger.num_workers == 0:
-                tell(ticket_ledger.WorkerJoined(peer, CREDITS))
-
-
-def receive_whole(place: Path, megabytes: int) -> Iterator[int]:
     from model_worker.receiver import Expected, Receiver
     from model_worker.ticket_ledger import TicketLedger
     from shared.exclusions import Exclusions
@@ -254,9 +228,6 @@ def receive_whole(place: Path, megabytes: int) -> Iterator[int]:
         batch = receiver.queue.get()
         receiver.taken()
         yield nbytes_of(batch.arrays)
-
-
-produce_whole = produce_tandem
 
 
 # --- multiprocessing.Queue
