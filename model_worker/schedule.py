@@ -6,7 +6,7 @@ import math
 
 _WARMUP_SHARE = 0.04
 _LONGEST_WARMUP = 1000
-_FIT_UNTIL_SHARE = 0.5  # past this the curve is kept, or noise in the clock would bend it
+_FIT_UNTIL_SHARE = 0.8  # past this the curve is kept, or noise in the clock would bend its end
 _FIRST_GUESS = 2000
 
 
