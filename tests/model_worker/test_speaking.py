@@ -87,7 +87,8 @@ def test_the_alignment_gives_every_frame_to_one_symbol(voice):
 def test_speed_divides_the_length(voice, speed):
     usual = len(voice.speak_ids(ids(60), REFERENCE).mel)
     found = len(voice.speak_ids(ids(60), REFERENCE, speed).mel)
-    assert found == pytest.approx(usual / speed, abs=1)
+    # The usual length is itself rounded to a whole frame.
+    assert found == pytest.approx(usual / speed, abs=1 + 0.5 / speed)
 
 
 def test_pitch_changes_the_mel_and_not_the_length(voice):
