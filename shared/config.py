@@ -242,7 +242,6 @@ class TrainingConfig:
         minimum=0,
     )
     log_every: int = option("int", 10, "steps between logged ones", minimum=1)
-    init_from: str | None = option("str", None, "run whose weights a new run starts from")
     max_nonfinite_steps: int = option(
         "int",
         5,
