@@ -216,8 +216,10 @@ def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
     from model_worker.receiver import Expected, Receiver
     from model_worker.ticket_ledger import TicketLedger
     from shared.exclusions import Exclusions
+    from shared.process_guard import keep_freed_memory
     from shared.transport import ServerSocket
 
+    keep_freed_memory()
     plan = make_plan(megabytes)
     ledger = TicketLedger(CREDITS, 1 << 40, plan.nbytes)
     expected = Expected("run", "index", plan.fingerprint(), "cpu", 0)

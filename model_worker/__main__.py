@@ -9,6 +9,7 @@ import time
 
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.errors import TandemError
+from shared.process_guard import keep_freed_memory
 from shared.reporting import Reporter
 from shared.training_run import START_VARIABLE
 from shared.worker_start import (
@@ -27,6 +28,7 @@ _STARTING_DEADLINE_S = 300.0
 
 def main() -> int:
     begin_worker()
+    keep_freed_memory()
     reporter = Reporter.from_environment()
     try:
         return _work(reporter)

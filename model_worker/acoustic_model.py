@@ -41,9 +41,9 @@ class ModelShape:
 
 SHAPES = {
     "tiny": ModelShape(128, 4, 160, 5, 96, 64, 1, 32, 0.0),
-    "small": ModelShape(256, 6, 320, 8, 192, 128, 2, 64, 0.1, expansion=1.0),
-    "normal": ModelShape(384, 8, 512, 10, 256, 192, 3, 128, 0.1, expansion=2.0),
-    "big": ModelShape(512, 10, 768, 14, 384, 256, 3, 192, 0.1, expansion=2.0),
+    "small": ModelShape(256, 5, 320, 7, 192, 128, 2, 64, 0.1, expansion=1.0),
+    "normal": ModelShape(320, 7, 448, 9, 256, 192, 3, 128, 0.1, expansion=2.0),
+    "big": ModelShape(512, 9, 640, 13, 384, 256, 3, 192, 0.1, expansion=2.0),
 }
 
 
@@ -85,6 +85,12 @@ class AcousticModel(keras.Model):
         ]
         self._decoder_norm = RootMeanSquareNorm()
         self._decoder_out = keras.layers.Dense(FOLDED_FRAMES * (MEL_BINS + harmonics.RIPPLE_BINS), dtype="float32")
+
+    def inner_matrices(self) -> list[keras.Variable]:
+        """The kernels between the model's inputs and outputs, which an optimizer may treat as matrices."""
+        ends = (self._embedding, self._prior, self._prosody_in, self._decoder_out, self._durations.head, self._prosody.head)
+        at_ends = {id(variable) for layer in ends for variable in layer.trainable_variables}
+        return [v for v in self.trainable_variables if len(v.shape) > 1 and id(v) not in at_ends]
 
     def _normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.statistics.mel_mean) / self.statistics.mel_std

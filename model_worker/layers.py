@@ -69,7 +69,7 @@ class Predictor(keras.layers.Layer):
         self._conv_2 = keras.layers.Conv1D(channels, 3, padding="same")
         self._norm_2 = RootMeanSquareNorm()
         self._dropout = StatelessDropout(dropout, salt)
-        self._out = keras.layers.Dense(outputs, dtype="float32")
+        self.head = keras.layers.Dense(outputs, dtype="float32")
 
     def call(self, x, is_real, condition, step, training=False):
         """x (batch, symbols, channels), is_real (batch, symbols, 1) -> float32 (batch, symbols, outputs), 0 at padding"""
@@ -78,4 +78,4 @@ class Predictor(keras.layers.Layer):
         hidden = self._norm_1(tf.nn.relu(hidden)) * narrow
         hidden = self._norm_2(tf.nn.relu(self._conv_2(hidden)))
         hidden = self._dropout(hidden, step, training=training)
-        return self._out(tf.cast(hidden, tf.float32)) * tf.cast(is_real, tf.float32)
+        return self.head(tf.cast(hidden, tf.float32)) * tf.cast(is_real, tf.float32)

@@ -104,7 +104,7 @@ class TicketLedger:
         end_batch: int | None = None,
         hedge_after_s: float = 5.0,
     ):
-        self._limit = limit
+        self.limit = limit
         self._byte_budget = byte_budget
         self._nbytes_of = nbytes_of
         self._end = math.inf if end_batch is None else end_batch
@@ -134,7 +134,7 @@ class TicketLedger:
     @property
     def is_running_low(self) -> bool:
         """Whether the workers have less than half of the tickets that they could work on."""
-        return 2 * len(self._holders) < min(self._limit, sum(self._capacity.values()))
+        return 2 * len(self._holders) < min(self.limit, sum(self._capacity.values()))
 
     @property
     def bytes_in_flight(self) -> int:
@@ -238,7 +238,7 @@ class TicketLedger:
         return [Issue(helper, self.next_batch)]
 
     def _share(self) -> int:
-        return max(1, math.ceil(self._limit / max(1, len(self._capacity))))
+        return max(1, math.ceil(self.limit / max(1, len(self._capacity))))
 
     def _freest_worker(self, besides: set[Worker] = frozenset()) -> Worker | None:
         """The worker with the most room, or None when nobody has any."""
@@ -255,7 +255,7 @@ class TicketLedger:
         actions: list[Action] = []
         while True:
             batch = min(self._returned, default=self._next_unissued)
-            if batch >= self._end or self.num_in_flight >= self._limit:
+            if batch >= self._end or self.num_in_flight >= self.limit:
                 return actions
             nbytes = self._nbytes_of(batch)
             # The head is admitted whatever its size: without it nothing could ever move.

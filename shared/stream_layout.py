@@ -1,6 +1,7 @@
 """Where validation falls in the one ordered stream of batches."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from shared.errors import ConfigError
@@ -38,18 +39,18 @@ class StreamLayout:
             if value is not None and value < 0:
                 raise ConfigError(f"{name} is {value}; expected an integer from 0 up.")
 
-    @property
+    @cached_property
     def _stretch(self) -> int:
         """Training batches between two validations; 0 = no validation but the last."""
         return self.validate_every_batches if self.num_validation_batches else 0
 
-    @property
+    @cached_property
     def _num_whole_rounds(self) -> int | None:
         if self.total_train_batches is None:
             return None
         return self.total_train_batches // self._stretch if self._stretch else 0
 
-    @property
+    @cached_property
     def num_stream_batches(self) -> int | None:
         """Training and validation batches of the whole run, or None when it has no known end."""
         total = self.total_train_batches

@@ -22,6 +22,8 @@ _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 # Sending a frame without a copy costs a notice to Python when it is gone; this much copies faster.
 _COPY_THRESHOLD_BYTES = 1 << 18
+# Half a batch under way keeps one side busy while the other is in Python; the kernel may give less.
+_SEND_BUFFER_BYTES = 4 << 20
 _MESSAGES_AT_ONCE = 256  # a peer that floods must not keep its receiver from everything else
 
 
@@ -105,6 +107,7 @@ class ClientSocket:
         self.socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
         _configure(self.socket)
         self.socket.copy_threshold = _COPY_THRESHOLD_BYTES
+        self.socket.setsockopt(zmq.SNDBUF, _SEND_BUFFER_BYTES)
         self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
         self.socket.connect(endpoint)
