@@ -52,13 +52,14 @@ def _work(arguments: list[str]) -> int:
     try:
         with quiet_libraries():
             tf = start_tensorflow("model", "cpu", config)
+            from model_worker.acoustic_model import Statistics
             from model_worker.exported_voice import ExportedVoice
-            from model_worker.loaded_voice import load_model, statistics_of
+            from model_worker.loaded_voice import load_model
 
             model = load_model(index, config.model.model_size, checkpoint)
             exported = ExportedVoice(model, index.mel_basis, config.data.normalise_loudness)
             tf.saved_model.save(exported, str(beside), signatures=exported.signatures())
-        statistics = dataclasses.asdict(statistics_of(index))
+        statistics = dataclasses.asdict(Statistics.of_index(index))
         about = _about(index, list(voices), statistics, checkpoint.step)
         (beside / "symbols.json").write_text(
             json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"

@@ -1,8 +1,9 @@
 """Mel to waveform without a trained vocoder: fast Griffin-Lim, batched, in the graph.
 
-The mel is undone first (non-negative magnitudes whose mel comes closest), then phases are searched with momentum
-(Perraudin, Balazs and Søndergaard 2013). The framing is that of the mels: 1024-point periodic Hann, hop 256, 384 samples
-of padding on each side, so that `frames` frames give `frames * 256` samples.
+The mel is undone first (non-negative magnitudes whose mel comes closest), then phases are searched
+with momentum (Perraudin, Balazs and Søndergaard 2013). The framing is that of the mels: 1024-point
+periodic Hann, hop 256, 384 samples of padding on each side, so that `frames` frames give
+`frames * 256` samples.
 """
 
 import numpy as np
@@ -29,7 +30,9 @@ def _synthesis_window() -> tf.Tensor:
 
 
 def magnitudes_of_mel(log_mel: tf.Tensor, mel_basis: np.ndarray) -> tf.Tensor:
-    """The non-negative spectrum whose mel is closest, by multiplicative updates from a clamped pseudo-inverse.
+    """The non-negative spectrum whose mel is closest.
+
+    Found by multiplicative updates from a clamped pseudo-inverse.
 
     Args: log_mel float32 (batch, frames, bins), natural log; mel_basis float32 (bins, FFT // 2 + 1)
     Returns: float32 (batch, frames, FFT // 2 + 1)
@@ -45,10 +48,12 @@ def magnitudes_of_mel(log_mel: tf.Tensor, mel_basis: np.ndarray) -> tf.Tensor:
     return magnitudes
 
 
-def waveform_of_mel(log_mel: tf.Tensor, mel_basis: np.ndarray, iterations: int = ITERATIONS) -> tf.Tensor:
-    """Speak mels. The same mel gives the same samples: the first phases are drawn from a fixed seed.
+def waveform_of_mel(
+    log_mel: tf.Tensor, mel_basis: np.ndarray, iterations: int = ITERATIONS
+) -> tf.Tensor:
+    """Speak mels. The same mel gives the same samples: first phases come from a fixed seed.
 
-    Args: log_mel float32 (batch, frames, 80), HiFi-GAN convention; padding frames at the floor come out silent
+    Args: log_mel float32 (batch, frames, 80), HiFi-GAN convention; frames at the floor are silent
     Returns: float32 (batch, frames * HOP), in [-1, 1]
     """
     magnitudes = tf.cast(magnitudes_of_mel(log_mel, mel_basis), tf.complex64)
@@ -70,7 +75,10 @@ def waveform_of_mel(log_mel: tf.Tensor, mel_basis: np.ndarray, iterations: int =
     angles = tf.random.stateless_uniform(tf.shape(magnitudes), seed=[1, 2], maxval=2 * np.pi)
     start = magnitudes * tf.complex(tf.cos(angles), tf.sin(angles))
     _, spectrum, _ = tf.while_loop(
-        lambda iteration, *_: iteration < iterations, search, (tf.constant(0), start, tf.zeros_like(start)), maximum_iterations=iterations
+        lambda iteration, *_: iteration < iterations,
+        search,
+        (tf.constant(0), start, tf.zeros_like(start)),
+        maximum_iterations=iterations,
     )
     num_samples = tf.shape(log_mel)[1] * HOP
     samples = samples_of(spectrum)

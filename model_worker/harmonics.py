@@ -1,7 +1,8 @@
-"""What a voice's fundamental frequency does to a mel: ripples in the low bins, one for each harmonic.
+"""What a voice's fundamental frequency does to a mel: a ripple in the low bins for each harmonic.
 
-The ripples of a steady, flat pulse train are computed once for a table of frequencies. The decoder then only has to say how
-strong they are; learning to draw them from a pitch value takes a network far longer than learning everything else.
+The ripples of a steady, flat pulse train are computed once for a table of frequencies. The decoder
+then only has to say how strong they are; learning to draw them from a pitch value takes a network
+far longer than learning everything else.
 """
 
 import functools
@@ -19,7 +20,10 @@ _STEP = np.log(MAX_PITCH_HZ / MIN_PITCH_HZ) / (TABLE_SIZE - 1)
 
 
 def _slaney_centres(num_bins: int = 80, fmax_hz: float = 8000.0) -> np.ndarray:
-    """Edges and centres of the mel bins in Hz (num_bins + 2,): linear below 1 kHz, logarithmic above."""
+    """Edges and centres of the mel bins in Hz: linear below 1 kHz, logarithmic above.
+
+    Returns: (num_bins + 2,)
+    """
     log_step = np.log(6.4) / 27.0
     top = 15.0 + np.log(fmax_hz / 1000.0) / log_step
     mels = np.linspace(0.0, top, num_bins + 2)
@@ -45,7 +49,11 @@ def _ripple_table() -> np.ndarray:
         power = np.interp(fft_hz[:, None] - harmonics_hz, lobe_hz, lobe, 0.0, 0.0).sum(axis=1)
         ripple = np.log(np.maximum(basis @ np.sqrt(power + 1e-2), 1e-3))[:RIPPLE_BINS]
         half = int(np.ceil(pitch_hz / (edges[1] - edges[0])))
-        smooth = np.convolve(np.pad(ripple, half, mode="reflect"), np.ones(2 * half + 1) / (2 * half + 1), mode="valid")
+        smooth = np.convolve(
+            np.pad(ripple, half, mode="reflect"),
+            np.ones(2 * half + 1) / (2 * half + 1),
+            mode="valid",
+        )
         table[row] = np.clip(ripple - smooth, -2.0, 2.0)
     return table.astype(np.float32)
 

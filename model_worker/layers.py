@@ -1,11 +1,14 @@
-"""The few layers the acoustic model is made of. All keep padding at zero, so that a row never depends on its padding."""
+"""The few layers the acoustic model is made of.
+
+All keep padding at zero, so that a row never depends on its padding.
+"""
 
 import keras
 import tensorflow as tf
 
 
 class StatelessDropout(keras.layers.Layer):
-    """Dropout whose pattern is a function of (layer, step) only, so that a resumed run draws the same one."""
+    """Dropout drawn from (layer, step) alone, so that a resumed run draws the same one."""
 
     def __init__(self, rate: float, salt: int):
         super().__init__()
@@ -21,10 +24,12 @@ class StatelessDropout(keras.layers.Layer):
 
 
 class RootMeanSquareNorm(keras.layers.Layer):
-    """Scale every position to unit root mean square, in float32; half the operations of a layer norm."""
+    """Scale every position to unit root mean square, in float32; half a layer norm's operations."""
 
     def build(self, shape):
-        self.gain = self.add_weight(shape=(shape[-1],), initializer="ones", name="gain", autocast=False)
+        self.gain = self.add_weight(
+            shape=(shape[-1],), initializer="ones", name="gain", autocast=False
+        )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         wide = tf.cast(x, tf.float32)
@@ -33,12 +38,14 @@ class RootMeanSquareNorm(keras.layers.Layer):
 
 
 class ConvBlock(keras.layers.Layer):
-    """Residual block: norm, convolution, activation, and with `expansion` a second, pointwise layer.
+    """Residual block: norm, activation, convolution, with `expansion` a second, pointwise layer.
 
     The condition (batch, condition size) is added before the activation at every position.
     """
 
-    def __init__(self, channels: int, kernel_size: int, dropout: float, salt: int, expansion: float = 0.0):
+    def __init__(
+        self, channels: int, kernel_size: int, dropout: float, salt: int, expansion: float = 0.0
+    ):
         super().__init__()
         hidden = int(channels * expansion) or channels
         self._norm = RootMeanSquareNorm()
@@ -48,7 +55,7 @@ class ConvBlock(keras.layers.Layer):
         self._dropout = StatelessDropout(dropout, salt)
 
     def call(self, x, is_real, condition, step, training=False):
-        """x (batch, positions, channels), is_real (batch, positions, 1), condition (batch, size) -> like x"""
+        """x (batch, positions, channels), is_real (batch, positions, 1) -> like x"""
         real = tf.cast(is_real, x.dtype)
         hidden = tf.nn.relu(self._norm(x) + self._condition(condition)[:, tf.newaxis]) * real
         hidden = self._conv(hidden)
@@ -61,7 +68,9 @@ class ConvBlock(keras.layers.Layer):
 class Predictor(keras.layers.Layer):
     """Small stack over symbols that predicts `outputs` numbers at each of them, in float32."""
 
-    def __init__(self, channels: int, outputs: int, dropout: float, salt: int):
+    def __init__(
+        self, channels: int, outputs: int, dropout: float, salt: int, first_guess: float = 0.0
+    ):
         super().__init__()
         self._conv_1 = keras.layers.Conv1D(channels, 3, padding="same")
         self._condition = keras.layers.Dense(channels, use_bias=False)
@@ -69,10 +78,17 @@ class Predictor(keras.layers.Layer):
         self._conv_2 = keras.layers.Conv1D(channels, 3, padding="same")
         self._norm_2 = RootMeanSquareNorm()
         self._dropout = StatelessDropout(dropout, salt)
-        self.head = keras.layers.Dense(outputs, dtype="float32")
+        guess = keras.initializers.Constant(first_guess)
+        self.head = keras.layers.Dense(outputs, dtype="float32", bias_initializer=guess)
 
     def call(self, x, is_real, condition, step, training=False):
-        """x (batch, symbols, channels), is_real (batch, symbols, 1) -> float32 (batch, symbols, outputs), 0 at padding"""
+        """-> float32 (batch, symbols, outputs), 0 at padding
+
+        Args:
+            x: (batch, symbols, channels)
+            is_real: (batch, symbols, 1)
+            condition: (batch, size)
+        """
         narrow = tf.cast(is_real, x.dtype)
         hidden = self._conv_1(x) + self._condition(condition)[:, tf.newaxis]
         hidden = self._norm_1(tf.nn.relu(hidden)) * narrow

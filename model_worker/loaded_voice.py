@@ -34,13 +34,6 @@ class Spoken:
         return np.repeat(np.eye(len(self.durations), dtype=np.float32), self.durations, axis=0)
 
 
-def statistics_of(index: Index) -> Statistics:
-    """What the model has to know of the corpus."""
-    return Statistics(
-        **{field.name: getattr(index, field.name) for field in dataclasses.fields(Statistics)}
-    )
-
-
 def load_model(index: Index, model_size: str, checkpoint: Checkpoint) -> AcousticModel:
     """The model with the checkpoint's averaged weights, in float32.
 
@@ -48,7 +41,7 @@ def load_model(index: Index, model_size: str, checkpoint: Checkpoint) -> Acousti
         CheckpointError: the weights are of another model or symbol table.
     """
     keras.config.set_dtype_policy("float32")
-    model = build_model(model_size, len(index.symbol_table), statistics_of(index))
+    model = build_model(model_size, len(index.symbol_table), Statistics.of_index(index))
     arrays = [array for _, array in sorted(checkpoint.groups["ema"].items())]
     variables = model.trainable_variables
     if [tuple(a.shape) for a in arrays] != [tuple(v.shape) for v in variables]:

@@ -6,22 +6,36 @@ others late. Here the momentum is replaced by the nearest matrix with all singul
 of AdamW's steps for the same loss. Embeddings, output layers, norms and biases stay with AdamW.
 """
 
+import math
+
 import tensorflow as tf
 
 MOMENTUM = 0.95
-ITERATIONS = 5
-# x -> ax + bx³ + cx⁵ takes every singular value in (0, 1] to about one within five iterations.
+# The usual root mean square of an entry in Adam's updates (Moonlight, Liu et al. 2025).
+_ADAMS_SIZE = 0.2
+# x -> ax + bx³ + cx⁵, five times, takes every singular value in (0, 1] to about one.
+_ITERATIONS = 5
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
-def orthogonalised(matrix: tf.Tensor, iterations: int = ITERATIONS) -> tf.Tensor:
-    """The same row and column directions, singular values near one. float32 (rows, columns) -> same"""
+def orthogonalised(matrix: tf.Tensor) -> tf.Tensor:
+    """The same row and column directions, singular values near one. float32 (rows, columns) -> same
+
+    The iteration x -> (a + b·xxᵀ + c·(xxᵀ)²)·x is carried out on the small square xxᵀ alone, and
+    its product applied to x once: half the work for matrices four times as wide as high.
+    """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = tf.transpose(matrix) if is_tall else matrix
     x = x / (tf.norm(x) + 1e-12)
-    for _ in range(iterations):
-        square = tf.matmul(x, x, transpose_b=True)
-        x = _A * x + tf.matmul(_B * square + _C * tf.matmul(square, square), x)
+    square = tf.matmul(x, x, transpose_b=True)
+    identity = tf.eye(x.shape[0])
+    total = None
+    for i in range(_ITERATIONS):
+        factor = _A * identity + _B * square + _C * tf.matmul(square, square)
+        total = factor if total is None else tf.matmul(factor, total)
+        if i + 1 < _ITERATIONS:
+            square = tf.matmul(factor, tf.matmul(square, factor))
+    x = tf.matmul(total, x)
     return tf.transpose(x) if is_tall else x
 
 
@@ -32,6 +46,7 @@ def orthogonal_update(momentum: tf.Variable, gradient: tf.Tensor) -> tf.Tensor:
     """
     momentum.assign_add((1.0 - MOMENTUM) * (gradient - momentum))
     ahead = gradient + MOMENTUM * (momentum - gradient)
-    matrix = tf.reshape(ahead, [-1, gradient.shape[-1]])
-    rows, columns = matrix.shape
-    return tf.reshape(orthogonalised(matrix), gradient.shape) * max(1.0, columns / rows) ** 0.5
+    rows, columns = math.prod(momentum.shape[:-1]), momentum.shape[-1]
+    matrix = tf.reshape(ahead, [rows, columns])
+    size = _ADAMS_SIZE * max(rows, columns) ** 0.5
+    return tf.reshape(orthogonalised(matrix), momentum.shape) * size

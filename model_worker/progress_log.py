@@ -153,7 +153,8 @@ class ProgressLog:
         self._on_record(record)
         best = " (best so far)" if position.validations_since_best == 0 else ""
         self._reporter.say(
-            f"📏 Validation at step {position.step}: loss {values['val_loss']:.3f}{best}"
+            f"📏 Validation at step {position.step}: mel error {values['val_mel']:.3f}, "
+            f"loss {values['val_loss']:.3f}{best}"
         )
 
     def flush(self) -> None:

@@ -42,7 +42,7 @@ def mel_of_recording(path: str, data: DataConfig, mel_basis: np.ndarray) -> np.n
             f"{path}: holds {len(audio) / rate:.2f} s of speech; a reference needs at least "
             f"{MIN_SECONDS} s, and a few seconds are better."
         )
-    return _reference_mel(_levelled(audio, rate, data), mel_basis)
+    return reference_mel_of(_levelled(audio, rate, data), mel_basis)
 
 
 def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarray:
@@ -66,7 +66,7 @@ def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarr
         start = int(index.start[row])
         audio = audio[start : start + int(index.num_samples[row])]
         if len(audio) >= HOP:
-            return _reference_mel(_levelled(audio, rate, data), index.mel_basis)
+            return reference_mel_of(_levelled(audio, rate, data), index.mel_basis)
         problem = f"{index.paths[row]}: is shorter than it was in training."
     raise InputError(
         f"No clip of speaker {index.speakers[number]!r} can be read: {problem} "
@@ -138,7 +138,7 @@ def _levelled(audio: np.ndarray, rate: int, data: DataConfig) -> np.ndarray:
     return audio
 
 
-def _reference_mel(audio: np.ndarray, mel_basis: np.ndarray) -> np.ndarray:
+def reference_mel_of(audio: np.ndarray, mel_basis: np.ndarray) -> np.ndarray:
     """The middle of a clip's mel, repeated where the clip is shorter than a reference."""
     mel = log_mel(audio, mel_basis)
     if len(mel) > REFERENCE_FRAMES:

@@ -7,16 +7,22 @@ FOLDED_FRAMES = 4
 
 
 class ReferenceEncoder(keras.layers.Layer):
-    """Strided convolutions over a reference mel and a mean over its time; the same cost for any number of speakers."""
+    """Strided convolutions over a reference mel and a mean over its time.
+
+    It costs the same for any number of speakers.
+    """
 
     def __init__(self, channels: int, vector_size: int, depth: int):
         super().__init__()
         self._fold = keras.layers.Dense(channels, activation="relu")
-        self._convs = [keras.layers.Conv1D(channels, 3, padding="same", activation="relu") for _ in range(depth)]
+        self._convs = [
+            keras.layers.Conv1D(channels, 3, padding="same", activation="relu")
+            for _ in range(depth)
+        ]
         self._out = keras.layers.Dense(vector_size)
 
     def call(self, reference_mel: tf.Tensor) -> tf.Tensor:
-        """reference_mel (batch, frames, bins), normalised, frames a multiple of 4 -> (batch, vector_size)"""
+        """reference_mel (batch, frames, bins), normalised, frames of 4 -> (batch, vector_size)"""
         shape = tf.shape(reference_mel)
         bins = reference_mel.shape[-1]
         x = tf.reshape(reference_mel, [shape[0], shape[1] // FOLDED_FRAMES, FOLDED_FRAMES * bins])

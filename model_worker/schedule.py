@@ -8,6 +8,9 @@ _WARMUP_SHARE = 0.04
 _LONGEST_WARMUP = 1000
 _FIT_UNTIL_SHARE = 0.8  # past this the curve is kept, or noise in the clock would bend its end
 _FIRST_GUESS = 2000
+# Averaged weights look back over this share of the run, but never over more steps than that.
+_AVERAGED_SHARE = 0.07
+_MOST_AVERAGED = 2000
 
 
 class Schedule:
@@ -39,3 +42,8 @@ class Schedule:
             return self._peak * (step + 1) / warmup
         progress = min(1.0, (step - warmup) / max(1, self.total_steps - warmup))
         return self._peak * max(0.01, 0.5 * (1 + math.cos(math.pi * progress)))
+
+    def ema_decay(self) -> float:
+        """Decay of the averaged weights, for a run of this length."""
+        averaged = min(_MOST_AVERAGED, max(2.0, _AVERAGED_SHARE * self.total_steps))
+        return 1.0 - 1.0 / averaged

@@ -13,6 +13,7 @@ import tensorflow as tf
 from model_worker.acoustic_model import Statistics, build_model
 from model_worker.checkpoint_files import Checkpoint, CheckpointStore
 from model_worker.device_prefetch import DevicePrefetch
+from model_worker.initial_weights import load_initial_weights
 from model_worker.progress_log import ProgressLog
 from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
 from model_worker.run_logs import Quarantine, cut_back
@@ -23,7 +24,13 @@ from model_worker.start_delay import wait_for_start
 from model_worker.summaries import Summaries
 from model_worker.ticket_ledger import TicketLedger
 from model_worker.train_step import StepSettings, TrainStep
-from model_worker.training_loop import EXIT_INTERRUPTED, LoopParts, RollBack, TrainingLoop
+from model_worker.training_loop import (
+    EXIT_FINISHED,
+    EXIT_INTERRUPTED,
+    LoopParts,
+    RollBack,
+    TrainingLoop,
+)
 from model_worker.training_state import Position, groups_of, restore, state_of
 from model_worker.validation import Validation
 from shared.config import Config
@@ -32,13 +39,15 @@ from shared.index import Index
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
 from shared.run_plan import data_device_kind, plan_of, total_steps
+from shared.stream_layout import LAST_VALIDATION
 from shared.transport import ServerSocket
 from shared.worker_start import busy_meter
 
 log = logging.getLogger(__name__)
 
 # Peak learning rate by model size, where the user gives none.
-PEAK_RATES = {"tiny": 4e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+_FINE_TUNING_SHARE = 0.5  # of it, with --init-from: what was learned is to be kept
 _COMPILING_DEADLINE_S = 1800.0
 
 
@@ -75,6 +84,7 @@ class Session:
             ).fingerprint(),
             "model_size": config.model.model_size,
             "grad_accum": config.training.grad_accum,
+            "optimizer": config.training.optimizer,
         }
 
     def train(self) -> int | None:
@@ -89,22 +99,28 @@ class Session:
         if checkpoint is not None:
             position = restore(checkpoint, train_step, self._identity)
             self._reporter.say(f"↩️  Continuing from step {position.step} ({checkpoint.path})")
+        elif config.training.init_from:
+            load_initial_weights(
+                config.training.init_from, train_step, self._index.symbol_table, self._reporter.say
+            )
         self._cut_logs(position)
         exclusions = self._known_exclusions(checkpoint)
-        receiver = self._make_receiver(position, exclusions)
+        end = self._plan.layout.num_stream_batches
+        receiver = self._make_receiver(position.next_batch, end, exclusions)
         receiver.start()
         self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
         train_step.warm_up()  # while the data processes start and fill the queue
-        reason = "the model process failed"
         try:
             wait_for_start(
                 receiver, config, checkpoint is not None, self._reporter, self._should_stop
             )
             parts = self._make_parts(model, train_step, receiver, position)
-            code = TrainingLoop(parts, position).run()
-            reason = "interrupted" if code == EXIT_INTERRUPTED else "finished"
+            loop = TrainingLoop(parts, position)
+            code = loop.run()
             parts.prefetch.close()
-            receiver.stop(reason)
+            if code == EXIT_FINISHED and loop.needs_validation:
+                receiver = self._validate_at_the_end(loop, receiver)
+            receiver.stop("interrupted" if code == EXIT_INTERRUPTED else "finished")
             parts.samples.close()
             return code
         except RollBack:
@@ -113,6 +129,23 @@ class Session:
         except BaseException:
             receiver.stop("")
             raise
+
+    def _validate_at_the_end(self, loop: TrainingLoop, receiver: Receiver) -> Receiver:
+        """The clock came between two validations: validate what it ended with.
+
+        The data processes drop what they had made ahead and turn to the validation set.
+        """
+        exclusions = receiver.exclusions
+        receiver.stop("")
+        end = LAST_VALIDATION + self._plan.num_validation_batches
+        receiver = self._make_receiver(LAST_VALIDATION, end, exclusions)
+        receiver.start()
+        prefetch = DevicePrefetch(receiver.queue, self._device, False)
+        try:
+            loop.validate_at_the_end(receiver, prefetch)
+        finally:
+            prefetch.close()
+        return receiver
 
     def _seed(self) -> None:
         keras.utils.set_random_seed(self._config.training.seed)
@@ -125,15 +158,8 @@ class Session:
             keras.config.set_dtype_policy(
                 "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
             )
-        statistics = Statistics(
-            index.mel_mean,
-            index.mel_std,
-            index.pitch_mean,
-            index.pitch_std,
-            index.energy_mean,
-            index.energy_std,
-        )
-        return build_model(self._config.model.model_size, len(index.symbol_table), statistics)
+        size = self._config.model.model_size
+        return build_model(size, len(index.symbol_table), Statistics.of_index(index))
 
     def _make_step(self, model) -> TrainStep:
         training, model_config = self._config.training, self._config.model
@@ -141,7 +167,7 @@ class Session:
             grad_accum=training.grad_accum,
             weight_decay=training.weight_decay,
             gradient_clip=training.gradient_clip,
-            ema_decay=training.ema_decay,
+            muon=training.optimizer == "muon",
             xla=model_config.xla,
             loss_scaling=model_config.mixed_precision and "GPU" in self._device,
         )
@@ -159,14 +185,16 @@ class Session:
             exclusions = exclusions.with_added(row, from_batch)
         return exclusions
 
-    def _make_receiver(self, position: Position, exclusions: Exclusions) -> Receiver:
+    def _make_receiver(
+        self, first_batch: int, end_batch: int | None, exclusions: Exclusions
+    ) -> Receiver:
         config, plan, index = self._config, self._plan, self._index
         ledger = TicketLedger(
             limit=config.data.pipeline_buffer_size,
             byte_budget=config.data.buffer_megabytes << 20,
             nbytes_of=plan.nbytes,
-            first_batch=position.next_batch,
-            end_batch=plan.layout.num_stream_batches,
+            first_batch=first_batch,
+            end_batch=end_batch,
         )
         expected = Expected(
             run=config.run.run_id,
@@ -190,6 +218,8 @@ class Session:
     def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
         config = self._config
         peak = config.training.learning_rate or PEAK_RATES[config.model.model_size]
+        if config.training.init_from and not config.training.learning_rate:
+            peak *= _FINE_TUNING_SHARE
         steps = total_steps(config, self._plan.batches_per_epoch)
         schedule = Schedule(peak, steps, config.training.warmup_steps)
         if position.fitted_steps:

@@ -1,4 +1,4 @@
-"""The optimizer step as one graph: forward, backward, clip, AdamW, averaged weights.
+"""The optimizer step as one graph: forward, backward, clip, update.
 
 A group of `grad_accum` batches is normalised by its real frames together, so it equals one large
 batch. A step whose gradient is not finite changes nothing and is counted, in the graph, without
@@ -14,10 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker import losses
+from model_worker.optimizer import Optimizer
 from shared.buckets import BucketShape
-
-_BETA1, _BETA2, _EPSILON = 0.9, 0.98, 1e-8
-_EMA_WARMUP = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +25,9 @@ class StepSettings:
     grad_accum: int = 1
     weight_decay: float = 0.01
     gradient_clip: float = 1.0
-    ema_decay: float = 0.999
+    muon: bool = True
     xla: bool = False
     loss_scaling: bool = False
-
-
-def _variable(like: tf.Variable, name: str) -> tf.Variable:
-    return tf.Variable(tf.zeros_like(like), trainable=False, name=name)
 
 
 def _scalar(dtype: tf.DType, name: str, value: float = 0) -> tf.Variable:
@@ -58,34 +52,30 @@ class TrainStep:
         """The model must be built: every variable it will ever have is there."""
         self._model = model
         self._settings = settings
-        self.weights = [v.value for v in model.trainable_variables]
-        # By place, not by Keras's own names: those depend on what was built before in the process.
-        self.names = [
-            f"{i:03d}.{v.path.rsplit('/')[-1]}" for i, v in enumerate(model.trainable_variables)
-        ]
-        # Norms, biases and embeddings are not pulled towards zero.
-        self._decayed = [v.ndim > 1 and "embedding" not in v.path for v in model.trainable_variables]
-        self.first_moments = [_variable(w, "m") for w in self.weights]
-        self.second_moments = [_variable(w, "v") for w in self.weights]
-        self.averages = [tf.Variable(w, trainable=False, name="ema") for w in self.weights]
-        accumulate = settings.grad_accum > 1
-        self._gradients = [_variable(w, "g") for w in self.weights] if accumulate else []
+        self.optimizer = Optimizer(
+            model.trainable_variables,
+            model.inner_matrices() if settings.muon else [],
+            settings.weight_decay,
+        )
+        self.weights = self.optimizer.weights
+        self.averages = self.optimizer.averages
+        grouped = self.weights if settings.grad_accum > 1 else []
+        self._gradients = [tf.Variable(tf.zeros_like(w), trainable=False) for w in grouped]
         self._frames = _scalar(tf.float32, "frames")
-        self.num_applied = _scalar(tf.int64, "num_applied")  # Adam's own count: skipped steps not
         self.num_nonfinite = _scalar(tf.int64, "num_nonfinite")
         self.nonfinite_in_row = _scalar(tf.int64, "nonfinite_in_row")
         self.loss_scale = _scalar(tf.float32, "loss_scale", 2.0**15 if settings.loss_scaling else 1)
         self.finite_since_scaled = _scalar(tf.int64, "finite_since_scaled")
-        self._sums = {name: _scalar(tf.float64, name) for name in ("frames", *losses.WEIGHTS)}
+        self._sums = {name: _scalar(tf.float64, name) for name in ("frames", *losses.PARTS)}
         self._norm = _scalar(tf.float32, "gradient_norm")
         self.num_traces = 0
         # XLA compiles for each bucket's shape; without it one graph serves all of them.
         compile_with_xla = True if settings.xla else None
         batch = None if settings.xla else batch_signature()
-        step, rate = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
         self._whole = tf.function(
             self._whole_step,
-            input_signature=batch and [batch, step, rate],
+            input_signature=batch and [batch, step, number, number],
             jit_compile=compile_with_xla,
         )
         self._part = tf.function(
@@ -93,16 +83,23 @@ class TrainStep:
         )
         self._apply = tf.function(self._apply_accumulated, jit_compile=compile_with_xla)
 
-    def __call__(self, batch: dict[str, tf.Tensor], step: int, rate: float, is_last: bool) -> None:
+    def __call__(
+        self,
+        batch: dict[str, tf.Tensor],
+        step: int,
+        rate: float,
+        ema_decay: float = 0.999,
+        is_last: bool = True,
+    ) -> None:
         """Train on one batch of the group; the weights change with the group's last one."""
         step_tensor = tf.constant(step, tf.int32)
-        rate_tensor = tf.constant(rate, tf.float32)
+        numbers = tf.constant(rate, tf.float32), tf.constant(ema_decay, tf.float32)
         if self._settings.grad_accum == 1:
-            self._whole(batch, step_tensor, rate_tensor)
+            self._whole(batch, step_tensor, *numbers)
             return
         self._part(batch, step_tensor)
         if is_last:
-            self._apply(rate_tensor)
+            self._apply(*numbers)
 
     def warm_up(self) -> None:
         """Build the graph ahead of the first batch, where one graph serves all shapes."""
@@ -112,7 +109,8 @@ class TrainStep:
             self._whole.get_concrete_function()
         else:
             self._part.get_concrete_function()
-            self._apply.get_concrete_function(tf.TensorSpec([], tf.float32))
+            number = tf.TensorSpec([], tf.float32)
+            self._apply.get_concrete_function(number, number)
 
     def drop_group(self) -> None:
         """Forget an unfinished group."""
@@ -135,7 +133,7 @@ class TrainStep:
 
     def _loss_sum(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
         outputs = self._model.training_outputs(batch, training=True, step=step)
-        parts = losses.per_frame_sums(losses.loss_parts(outputs, batch))
+        parts = losses.loss_parts(outputs, batch)
         return tf.add_n(list(parts.values())), parts, losses.num_frames(batch)
 
     def _gradients_of(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
@@ -149,10 +147,12 @@ class TrainStep:
             self._sums[name].assign_add(good)
         return [tf.cast(g, tf.float32) for g in gradients], frames
 
-    def _whole_step(self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor) -> None:
+    def _whole_step(
+        self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor, ema_decay: tf.Tensor
+    ) -> None:
         self.num_traces += 1
         gradients, frames = self._gradients_of(batch, step)
-        self._update(gradients, frames, rate)
+        self._update(gradients, frames, rate, ema_decay)
 
     def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.num_traces += 1
@@ -161,20 +161,27 @@ class TrainStep:
             total.assign_add(gradient)
         self._frames.assign_add(frames)
 
-    def _apply_accumulated(self, rate: tf.Tensor) -> None:
-        self._update([g.read_value() for g in self._gradients], self._frames.read_value(), rate)
+    def _apply_accumulated(self, rate: tf.Tensor, ema_decay: tf.Tensor) -> None:
+        gradients = [gradient.read_value() for gradient in self._gradients]
+        self._update(gradients, self._frames.read_value(), rate, ema_decay)
         for gradient in self._gradients:
             gradient.assign(tf.zeros_like(gradient))
         self._frames.assign(0.0)
 
-    def _update(self, gradients: list[tf.Tensor], frames: tf.Tensor, rate: tf.Tensor) -> None:
+    def _update(
+        self,
+        gradients: list[tf.Tensor],
+        frames: tf.Tensor,
+        rate: tf.Tensor,
+        ema_decay: tf.Tensor,
+    ) -> None:
         scale = 1.0 / (tf.maximum(frames, 1.0) * self.loss_scale)
         norm = tf.linalg.global_norm(gradients) * scale
         self._norm.assign(norm)
         factor = scale * tf.minimum(1.0, self._settings.gradient_clip / tf.maximum(norm, 1e-12))
 
         def apply() -> tf.Tensor:
-            self._adamw(gradients, factor, rate)
+            self.optimizer.apply(gradients, factor, rate, ema_decay)
             self.nonfinite_in_row.assign(0)
             self._grow_loss_scale()
             return tf.constant(True)
@@ -197,29 +204,9 @@ class TrainStep:
         self.loss_scale.assign(
             tf.where(grow, tf.minimum(self.loss_scale * 2.0, 2.0**24), self.loss_scale)
         )
-        self.finite_since_scaled.assign(tf.where(grow, tf.zeros_like(self.finite_since_scaled), self.finite_since_scaled))
-
-    def _adamw(self, gradients: list[tf.Tensor], factor: tf.Tensor, rate: tf.Tensor) -> None:
-        self.num_applied.assign_add(1)
-        count = tf.cast(self.num_applied, tf.float32)
-        beta1_power, beta2_power = tf.pow(_BETA1, count), tf.pow(_BETA2, count)
-        ema_decay = tf.minimum(self._settings.ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
-        for i, weight in enumerate(self.weights):
-            if self._decayed[i] and self._settings.weight_decay:
-                weight.assign_sub(rate * self._settings.weight_decay * weight)
-            tf.raw_ops.ResourceApplyAdam(
-                var=weight.handle,
-                m=self.first_moments[i].handle,
-                v=self.second_moments[i].handle,
-                beta1_power=beta1_power,
-                beta2_power=beta2_power,
-                lr=rate,
-                beta1=_BETA1,
-                beta2=_BETA2,
-                epsilon=_EPSILON,
-                grad=gradients[i] * factor,
-            )
-            self.averages[i].assign_sub((1.0 - ema_decay) * (self.averages[i] - weight))
+        self.finite_since_scaled.assign(
+            tf.where(grow, tf.zeros_like(self.finite_since_scaled), self.finite_since_scaled)
+        )
 
     def swap_in_averages(self) -> list[np.ndarray]:
         """Have the model use the averaged weights; returns its own for `restore_weights`."""

@@ -32,6 +32,7 @@ _NO_DEADLINE = 0.0
 _WAIT_S = 0.5
 _REPORT_EVERY_S = 1.0
 _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
+_LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
 
 
 class RollBack(Exception):  # noqa: N818 - a decision, not an error
@@ -70,6 +71,9 @@ class TrainingLoop:
         self._cursor = position.next_batch  # of the stream; ahead of the position within a group
         self._in_group = 0
         self._saved_step: int | None = None
+        self._validated_step: int | None = None
+        self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
+        self._validating_s = 0.0  # so far, of the validation under way
         self._phase = ""
         self._told_s = 0.0
         self._shapes: set = set()
@@ -96,11 +100,39 @@ class TrainingLoop:
             else:
                 self._validate(batch)
 
+    @property
+    def needs_validation(self) -> bool:
+        """Whether the weights that the budget ended with have not been validated."""
+        return bool(
+            self._parts.plan.num_validation_batches
+            and self._training.max_minutes
+            and self._position.step
+            and self._validated_step != self._position.step
+        )
+
+    def validate_at_the_end(self, receiver: Receiver, prefetch: DevicePrefetch) -> None:
+        """Validate once more, on batches of the clock's last validation."""
+        self._cursor = self._position.next_batch
+        for _ in range(self._parts.plan.num_validation_batches):
+            batch = None
+            while batch is None:
+                if self._parts.should_stop():
+                    self._parts.validation.abandon()
+                    return
+                self._enter("validating", _VALIDATING_DEADLINE_S)
+                batch = prefetch.get(_WAIT_S)
+                self._report()
+            receiver.taken()
+            self._parts.validation.add(batch.tensors)
+        self._finish_validation()
+        self._parts.progress.flush()
+
     def _elapsed_s(self) -> float:
         return self._elapsed_before_s + time.time() - self._parts.started_s
 
     def _remaining_s(self) -> float:
-        return self._training.max_minutes * 60 - _LAST_SAVE_S - self._elapsed_s()
+        kept_s = _LAST_SAVE_S + self._validation_s
+        return self._training.max_minutes * 60 - kept_s - self._elapsed_s()
 
     def _budget_is_used(self) -> bool:
         end = self._parts.plan.layout.num_stream_batches
@@ -155,7 +187,8 @@ class TrainingLoop:
         is_last = self._in_group == self._training.grad_accum
         skip = parts.skipped.contains(self._cursor)
         if not skip:
-            parts.train_step(batch.tensors, position.step, rate, is_last)
+            ema_decay = self._training.ema_decay or parts.schedule.ema_decay()
+            parts.train_step(batch.tensors, position.step, rate, ema_decay, is_last)
         parts.progress.trained(batch, self._cursor, skip)
         self._cursor += 1
         self._report()
@@ -212,7 +245,7 @@ class TrainingLoop:
         raise RollBack
 
     def _validate(self, batch: DeviceBatch) -> None:
-        parts, position = self._parts, self._position
+        parts = self._parts
         started_s = time.perf_counter()
         self._enter("validating", _VALIDATING_DEADLINE_S)
         parts.validation.add(batch.tensors)
@@ -221,11 +254,16 @@ class TrainingLoop:
         end = parts.plan.layout.num_stream_batches
         if not ((end is None or self._cursor < end) and self._validation_is_next()):
             self._finish_validation()
+            self._validation_s = self._validating_s + time.perf_counter() - started_s
+            self._validating_s = 0.0
+        else:
+            self._validating_s += time.perf_counter() - started_s
         parts.progress.exclude(time.perf_counter() - started_s)
 
     def _finish_validation(self) -> None:
         parts, position = self._parts, self._position
         loss = parts.validation.finish()
+        self._validated_step = position.step
         is_best = position.best_loss is None or loss < position.best_loss
         position.best_loss = loss if is_best else position.best_loss
         position.validations_since_best = 0 if is_best else position.validations_since_best + 1

@@ -1,4 +1,4 @@
-"""A training run's state as checkpoints hold it: what must come back for a bit-exact continuation."""
+"""A training run's state as checkpoints hold it: all that a bit-exact continuation needs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from model_worker.checkpoint_files import Checkpoint
 from model_worker.train_step import TrainStep
 from shared.errors import CheckpointError
 
-_GROUPS = ("weights", "first_moments", "second_moments", "ema")
-_COUNTERS = ("num_applied", "num_nonfinite", "nonfinite_in_row", "finite_since_scaled", "loss_scale")
+_COUNTERS = ("num_nonfinite", "nonfinite_in_row", "finite_since_scaled", "loss_scale")
 
 
 @dataclasses.dataclass
@@ -28,30 +27,34 @@ class Position:
     validations_since_best: int = 0
 
 
-def _variables(train_step: TrainStep) -> dict[str, list[tf.Variable]]:
+def _variables(train_step: TrainStep) -> dict[str, dict[str, tf.Variable]]:
+    optimizer = train_step.optimizer
     return {
-        "weights": train_step.weights,
-        "first_moments": train_step.first_moments,
-        "second_moments": train_step.second_moments,
-        "ema": train_step.averages,
+        "weights": dict(zip(optimizer.names, optimizer.weights, strict=True)),
+        "first_moments": optimizer.first_moments,
+        "second_moments": optimizer.second_moments,
+        "ema": dict(zip(optimizer.names, optimizer.averages, strict=True)),
     }
 
 
 def groups_of(train_step: TrainStep) -> dict[str, dict[str, np.ndarray]]:
     """The arrays of a checkpoint."""
     return {
-        group: {
-            name: variable.numpy() for name, variable in zip(train_step.names, each, strict=True)
-        }
+        group: {name: variable.numpy() for name, variable in each.items()}
         for group, each in _variables(train_step).items()
     }
+
+
+def _counters(train_step: TrainStep) -> dict[str, tf.Variable]:
+    own = {name: getattr(train_step, name) for name in _COUNTERS}
+    return own | {"num_applied": train_step.optimizer.num_applied}
 
 
 def state_of(
     train_step: TrainStep, position: Position, exclusions: list, identity: dict[str, Any]
 ) -> dict[str, Any]:
     """The JSON beside the arrays."""
-    counters = {name: getattr(train_step, name).numpy().item() for name in _COUNTERS}
+    counters = {name: each.numpy().item() for name, each in _counters(train_step).items()}
     return {
         "identity": identity,
         "position": dataclasses.asdict(position),
@@ -76,13 +79,12 @@ def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, A
             )
     for group, variables in _variables(train_step).items():
         arrays = checkpoint.groups[group]
-        for name, variable in zip(train_step.names, variables, strict=True):
+        for name, variable in variables.items():
             if name not in arrays or tuple(arrays[name].shape) != tuple(variable.shape):
                 raise CheckpointError(f"{checkpoint.path}: {group} does not fit this model.")
             variable.assign(arrays[name])
-    for name, value in checkpoint.state["counters"].items():
-        variable = getattr(train_step, name)
-        variable.assign(tf.constant(value, variable.dtype))
+    for name, variable in _counters(train_step).items():
+        variable.assign(tf.constant(checkpoint.state["counters"][name], variable.dtype))
     return Position(**checkpoint.state["position"])
 
 

@@ -36,15 +36,19 @@ class Validation:
         self._frames += float(frames.numpy())
 
     def finish(self) -> float:
-        """The validation loss; the model has its own weights back."""
+        """What is judged, the held-out mel error; the model has its own weights back.
+
+        Durations and pitch have many right answers, and their errors rise while the speech still
+        gets better: they are in the logs, not in the judgement.
+        """
         frames = max(self._frames, 1.0)
         self.last = {f"val_{name}": value / frames for name, value in self._sums.items()}
         self.last["val_loss"] = sum(self.last.values())
         self.abandon()
         # A loss that is not a number is worse than any other, and JSON has no word for it.
-        if not math.isfinite(self.last["val_loss"]):
-            self.last["val_loss"] = float(np.finfo(np.float32).max)
-        return self.last["val_loss"]
+        worst = float(np.finfo(np.float32).max)
+        self.last = {n: v if math.isfinite(v) else worst for n, v in self.last.items()}
+        return self.last["val_mel"]
 
     def abandon(self) -> None:
         """Put the model's own weights back, finished or not."""
@@ -54,5 +58,5 @@ class Validation:
 
     def _measure(self, batch: dict[str, tf.Tensor]):
         outputs = self._model.training_outputs(batch, training=False, step=1 << 30)
-        parts = losses.per_frame_sums(losses.loss_parts(outputs, batch))
+        parts = losses.loss_parts(outputs, batch)
         return parts, losses.num_frames(batch)

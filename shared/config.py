@@ -182,6 +182,9 @@ class TrainingConfig:
         "end after this much wall clock, start-up included (0 = no limit)",
         minimum=0,
     )
+    init_from: str | None = option(
+        "str", None, "run directory whose weights a new run begins with (fine-tuning)"
+    )
     grad_accum: int = option(
         "int",
         1,
@@ -202,12 +205,20 @@ class TrainingConfig:
         "steps of rising learning rate (0 = fitted to the budget)",
         minimum=0,
     )
-    weight_decay: float = option("float", 0.01, "AdamW's weight decay", minimum=0, maximum=10)
+    optimizer: str = option(
+        "str",
+        "muon",
+        "AdamW for all weights, or Muon for the inner matrices and AdamW for the rest",
+        choices=("muon", "adamw"),
+    )
+    weight_decay: float = option(
+        "float", 0.01, "pull of the weights towards zero", minimum=0, maximum=10
+    )
     gradient_clip: float = option("float", 1.0, "largest global norm of a gradient", minimum=1e-6)
     ema_decay: float = option(
         "float",
-        0.999,
-        "decay of the averaged weights that validate and speak",
+        0.0,
+        "decay of the averaged weights that validate and speak (0 = fitted to the budget)",
         minimum=0,
         maximum=0.999999,
     )

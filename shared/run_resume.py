@@ -18,14 +18,38 @@ _INDEX_KEYS = (
 )  # fmt: skip
 
 
-def with_absolute_data(config: Config) -> Config:
+def with_absolute_paths(config: Config) -> Config:
     """config.toml must work from any working directory."""
-    data = config.data
+    data, training = config.data, config.training
     val_data = str(Path(data.val_data).resolve()) if data.val_data else None
+    init_from = str(Path(training.init_from).resolve()) if training.init_from else None
     data = dataclasses.replace(
         data, train_data=str(Path(data.train_data).resolve()), val_data=val_data
     )
-    return dataclasses.replace(config, data=data)
+    training = dataclasses.replace(training, init_from=init_from)
+    return dataclasses.replace(config, data=data, training=training)
+
+
+def check_init_from(config: Config) -> None:
+    """Whether --init-from names a run that this one can begin with.
+
+    Raises:
+        InputError: it does not, and why.
+    """
+    path = config.training.init_from
+    if path is None:
+        return
+    other = RunDirectory(path)
+    if not other.config.is_file():
+        raise InputError(f"--init-from {path}: is not a run directory (it has no config.toml).")
+    if not other.checkpoints.is_dir() or not any(other.checkpoints.iterdir()):
+        raise InputError(f"--init-from {path}: has no checkpoint yet. Train it first.")
+    size = load_config(other.config).model.model_size
+    if size != config.model.model_size:
+        raise InputError(
+            f"--init-from {path}: is a {size} model, this run a {config.model.model_size} one. "
+            f"Give --model-size {size}."
+        )
 
 
 def can_go_on(directory: RunDirectory, config: Config) -> bool:

@@ -7,6 +7,11 @@ from typing import NamedTuple
 from shared.errors import ConfigError
 
 
+# A run that the clock ends can not say before where its last validation comes in the stream. It has
+# numbers of its own, which no training batch ever reaches.
+LAST_VALIDATION = 1 << 48
+
+
 class StreamPlace(NamedTuple):
     """What a batch of the stream is.
 
@@ -25,7 +30,8 @@ class StreamLayout:
     """Every `validate_every_batches` training batches are followed by the whole validation set.
 
     With a known end (`total_train_batches`) the last training batch is followed by a validation
-    too, also after a shorter stretch. `validate_every_batches=0` leaves only that last one. All
+    too, also after a shorter stretch. `validate_every_batches=0` leaves only that last one. When
+    the clock ends the run, its last validation is made of the batches from LAST_VALIDATION on. All
     answers are in closed form: batch 10 and batch 10,000,000 cost the same.
     """
 
@@ -67,8 +73,10 @@ class StreamLayout:
         Raises:
             IndexError: `n` is negative or past the end of the stream.
         """
+        if 0 <= n - LAST_VALIDATION < self.num_validation_batches:
+            return StreamPlace("validation", n - LAST_VALIDATION, 0)
         end = self.num_stream_batches
-        if n < 0 or (end is not None and n >= end):
+        if n < 0 or (end is not None and n >= end) or n >= LAST_VALIDATION:
             raise IndexError(f"The stream has no batch {n}; it has batches 0 to {end} (exclusive).")
         stretch = self._stretch
         if stretch:
@@ -89,7 +97,12 @@ class StreamLayout:
         return place.number if place.kind == "train" else None
 
     def num_train_batches_before(self, n: int) -> int:
-        """How many of the batches 0 … n-1 of the stream are training batches."""
+        """How many of the batches 0 … n-1 of the stream are training batches.
+
+        Before the clock's last validation that is as many as the run has, or 0 if nobody knows.
+        """
+        if n >= LAST_VALIDATION:
+            return self.total_train_batches or 0
         if n == self.num_stream_batches:
             return self.total_train_batches
         place = self.place(n)

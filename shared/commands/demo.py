@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     corpus = _make_corpus(out / "corpus")
     run_dir = _free_name(out / "run")
     config = Config(
-        data=DataConfig(train_data=str(corpus), data_gpu=0, model_gpu=1, batch_size=8),
+        data=DataConfig(train_data=str(corpus), data_gpu=0, model_gpu=1, batch_size=4),
         model=ModelConfig(model_size="tiny"),
         training=TrainingConfig(max_minutes=flags.minutes, validate_every=200),
         run=RunConfig(run_dir=str(run_dir), fake_gpus=2),

@@ -19,7 +19,7 @@ from shared.errors import InputError
 from shared.gpus import Placement, list_gpus, place
 from shared.preparation_step import prepare_run
 from shared.run_directory import RunDirectory
-from shared.run_resume import can_go_on, start_over, with_absolute_data
+from shared.run_resume import can_go_on, check_init_from, start_over, with_absolute_paths
 from shared.training_run import RunResult, TrainingRun, say_plainly
 
 
@@ -39,6 +39,7 @@ def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     placement = place(config.data, list_gpus(config.run.fake_gpus))
     _check_data_folders(config)
+    check_init_from(config)
     if config.run.endpoint:
         check_endpoint(config.run.endpoint)
     run_dir = config.run.run_dir or _new_run_dir()
@@ -58,7 +59,7 @@ def _run_locked(
     run_id = config.run.run_id or secrets.token_hex(8)
     run_dir = str(directory.path)
     config = dataclasses.replace(
-        with_absolute_data(config),
+        with_absolute_paths(config),
         run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id),
     )
     say = _LoggedSay(directory)

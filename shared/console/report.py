@@ -89,9 +89,9 @@ def _facts(story: RunStory) -> str:
             (_rounded(number(last, "loss")), "training loss at the end"),
         ]
         if story.validations:
-            best = min(story.validations, key=lambda record: record["val_loss"])
-            pairs.append((_rounded(number(best, "val_loss")),
-                          f"best validation loss, step {best['step']:,}"))
+            best = min(story.validations, key=lambda record: number(record, "val_mel"))
+            pairs.append((_rounded(number(best, "val_mel")),
+                          f"best held-out mel error, step {best['step']:,}"))
         if len(share):
             pairs.append((f"{np.median(share):.0%}", "model GPU busy (median second)"))
         pairs.append((f"{waited / max(1e-9, waited + worked):.1%}", "of its time waiting for data"))

@@ -38,7 +38,9 @@ def test_the_search_finds_the_best_path_of_every_row_of_a_padded_batch():
     symbol_lengths, mel_lengths = [12, 9, 1, 5, 7], [40, 30, 7, 5, 33]
     found = search(scores, symbol_lengths, mel_lengths)
     for row, (symbols, frames) in enumerate(zip(symbol_lengths, mel_lengths, strict=True)):
-        np.testing.assert_array_equal(found[row, :symbols], best_durations(scores[row, :frames, :symbols]))
+        np.testing.assert_array_equal(
+            found[row, :symbols], best_durations(scores[row, :frames, :symbols])
+        )
         assert found[row, symbols:].sum() == 0
 
 
@@ -69,13 +71,17 @@ def test_alignment_recovers_known_durations_from_noisy_frames():
     durations = np.array([[3, 1, 7, 2, 5, 4]])
     mel = np.repeat(prior[0], durations[0], axis=0)[np.newaxis]
     mel = (mel + 0.3 * rng.normal(size=mel.shape)).astype(np.float32)
-    found = alignment.align(tf.constant(prior), tf.constant(mel), tf.constant([6]), tf.constant([22]), 0.0)
+    found = alignment.align(
+        tf.constant(prior), tf.constant(mel), tf.constant([6]), tf.constant([22]), 0.0
+    )
     np.testing.assert_array_equal(found.numpy(), durations)
 
 
 def test_without_any_knowledge_the_path_reads_at_constant_speed():
     nothing = tf.zeros([1, 5, 80])
-    found = alignment.align(nothing, tf.zeros([1, 40, 80]), tf.constant([5]), tf.constant([40]), 80.0)
+    found = alignment.align(
+        nothing, tf.zeros([1, 40, 80]), tf.constant([5]), tf.constant([40]), 80.0
+    )
     np.testing.assert_allclose(found.numpy(), [[8, 8, 8, 8, 8]], atol=1)
 
 
@@ -105,5 +111,6 @@ def test_the_search_is_the_same_inside_a_compiled_step():
         lambda s, a, b: alignment.monotonic_path_durations(s, a, b), jit_compile=True
     )
     np.testing.assert_array_equal(
-        compiled(scores, *lengths).numpy(), alignment.monotonic_path_durations(scores, *lengths).numpy()
+        compiled(scores, *lengths).numpy(),
+        alignment.monotonic_path_durations(scores, *lengths).numpy(),
     )

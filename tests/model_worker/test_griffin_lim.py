@@ -43,7 +43,9 @@ def test_the_waveform_has_the_mel_it_was_made_from(mel):
 def test_the_same_mel_gives_the_same_samples(mel):
     batch = tf.constant(mel[np.newaxis])
     first = griffin_lim.waveform_of_mel(batch, BASIS, iterations=4).numpy()
-    np.testing.assert_array_equal(first, griffin_lim.waveform_of_mel(batch, BASIS, iterations=4).numpy())
+    np.testing.assert_array_equal(
+        first, griffin_lim.waveform_of_mel(batch, BASIS, iterations=4).numpy()
+    )
 
 
 def test_padding_frames_come_out_silent(mel):

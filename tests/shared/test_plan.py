@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.errors import ConfigError, DataError, ProtocolError
 from shared.exclusions import Exclusions
 from shared.plan import FILLER, TRAIN, VALIDATION, Plan
-from shared.stream_layout import StreamLayout
+from shared.stream_layout import LAST_VALIDATION, StreamLayout
 
 
 def ljspeech_like(num_rows, seed=0):
@@ -407,3 +407,25 @@ def test_exclusions_that_are_none_are_refused(value):
 def test_an_unknown_version_of_the_exclusions_is_refused():
     with pytest.raises(ProtocolError, match="versions 0 to 0"):
         Exclusions().at_version(1)
+
+
+@pytest.mark.parametrize("total", [None, 100])
+def test_the_last_validation_of_the_clock_has_numbers_of_its_own(total):
+    layout = StreamLayout(10, 3, total)
+    places = [layout.place(LAST_VALIDATION + k) for k in range(3)]
+    assert [(place.kind, place.number) for place in places] == [("validation", k) for k in range(3)]
+    with pytest.raises(IndexError):
+        layout.place(LAST_VALIDATION + 3)
+    assert StreamLayout(10, 0, total).num_validation_batches == 0
+    with pytest.raises(IndexError):
+        StreamLayout(10, 0, total).place(LAST_VALIDATION)
+
+
+def test_the_last_validation_is_the_same_as_any_other():
+    plan = make_plan()[0].with_layout(validate_every_batches=4)
+    first = next(n for n in range(50) if plan.layout.place(n).kind == "validation")
+    for k in range(plan.num_validation_batches):
+        usual, last = plan.batch(first + k), plan.batch(LAST_VALIDATION + k)
+        np.testing.assert_array_equal(usual.rows, last.rows)
+        np.testing.assert_array_equal(usual.references, last.references)
+        np.testing.assert_array_equal(usual.reference_offsets, last.reference_offsets)

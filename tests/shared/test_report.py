@@ -39,7 +39,7 @@ def run(tmp_path):
     write_config(config, directory.config)
     records = [step_record(step, START_S + step) for step in range(1, 41)]
     records[5] = step_record(6, START_S + 6, loss=None)  # not finite
-    records.insert(20, {"step": 20, "val_loss": 0.5})
+    records.insert(20, {"step": 20, "val_loss": 0.5, "val_mel": 0.3})
     lines = [json.dumps(record) for record in records]
     directory.metrics.write_text("\n".join(lines) + '\n{"step": 41, "lo', encoding="utf-8")
     directory.quarantine.write_text(
