@@ -98,6 +98,10 @@ class Session:
         position = Position()
         if checkpoint is not None:
             position = restore(checkpoint, train_step, self._identity)
+            # The budget may have changed since, and with it where validations fall.
+            position.next_batch = self._plan.layout.index_after(
+                position.step * config.training.grad_accum, position.is_validated
+            )
             self._reporter.say(f"↩️  Continuing from step {position.step} ({checkpoint.path})")
         elif config.training.init_from:
             load_initial_weights(

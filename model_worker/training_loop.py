@@ -71,7 +71,6 @@ class TrainingLoop:
         self._cursor = position.next_batch  # of the stream; ahead of the position within a group
         self._in_group = 0
         self._saved_step: int | None = None
-        self._validated_step: int | None = None
         self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
         self._validating_s = 0.0  # so far, of the validation under way
         self._phase = ""
@@ -107,7 +106,7 @@ class TrainingLoop:
             self._parts.plan.num_validation_batches
             and self._training.max_minutes
             and self._position.step
-            and self._validated_step != self._position.step
+            and not self._position.is_validated
         )
 
     def validate_at_the_end(self, receiver: Receiver, prefetch: DevicePrefetch) -> None:
@@ -199,6 +198,7 @@ class TrainingLoop:
     def _after_step(self, rate: float) -> None:
         parts, position = self._parts, self._position
         position.step += 1
+        position.is_validated = False
         position.next_batch = self._cursor
         position.elapsed_s = self._elapsed_s()
         if self._training.max_minutes:
@@ -263,7 +263,7 @@ class TrainingLoop:
     def _finish_validation(self) -> None:
         parts, position = self._parts, self._position
         loss = parts.validation.finish()
-        self._validated_step = position.step
+        position.is_validated = True
         is_best = position.best_loss is None or loss < position.best_loss
         position.best_loss = loss if is_best else position.best_loss
         position.validations_since_best = 0 if is_best else position.validations_since_best + 1

@@ -21,6 +21,7 @@ class Position:
 
     step: int = 0
     next_batch: int = 0  # of the stream
+    is_validated: bool = False  # whether the weights of this step were
     elapsed_s: float = 0.0  # wall clock used by this run before now
     fitted_steps: int = 0  # length of the learning-rate curve
     best_loss: float | None = None

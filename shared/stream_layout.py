@@ -112,6 +112,21 @@ class StreamLayout:
             return self.total_train_batches
         return (place.round + 1) * self._stretch
 
+    def index_after(self, num_trained: int, is_validated: bool) -> int:
+        """Where the stream goes on after so many training batches.
+
+        Args:
+            num_trained: training batches done, maybe in a stream with another end.
+            is_validated: whether the validation that may follow them was done too.
+        """
+        total = self.total_train_batches
+        if total is not None and num_trained >= total:
+            skipped = 0 if is_validated or num_trained > total else self.num_validation_batches
+            return self.num_stream_batches - (skipped if total else 0)
+        after = self.stream_index_of_train(num_trained)
+        is_due = self._stretch and num_trained and num_trained % self._stretch == 0
+        return after - (self.num_validation_batches if is_due and not is_validated else 0)
+
     def stream_index_of_train(self, train_batch: int) -> int:
         """Where training batch `train_batch` is in the stream.
 

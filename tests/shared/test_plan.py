@@ -429,3 +429,37 @@ def test_the_last_validation_is_the_same_as_any_other():
         np.testing.assert_array_equal(usual.rows, last.rows)
         np.testing.assert_array_equal(usual.references, last.references)
         np.testing.assert_array_equal(usual.reference_offsets, last.reference_offsets)
+
+
+@given(
+    every=st.integers(0, 7),
+    held_out=st.integers(0, 3),
+    total=st.one_of(st.none(), st.integers(0, 40)),
+    data=st.data(),
+)
+def test_a_stream_goes_on_where_the_batches_that_were_trained_end(every, held_out, total, data):
+    """Whatever end the stream had then: no training batch is left out and none comes twice."""
+    layout = StreamLayout(every, held_out, total)
+    num_trained = data.draw(st.integers(0, 45 if total is None else total + 5))
+    for is_validated in (False, True):
+        start = layout.index_after(num_trained, is_validated)
+        end = layout.num_stream_batches
+        if total is not None and num_trained > total:
+            assert start == end
+            continue
+        ahead = []
+        for n in range(start, start + 12 if end is None else end):
+            ahead.append(layout.place(n))
+        trained = [place.number for place in ahead if place.kind == "train"]
+        assert trained == list(range(num_trained, num_trained + len(trained)))
+        if end is not None:
+            assert len(trained) == total - num_trained
+        validates = bool(ahead) and ahead[0].kind == "validation"
+        follows = (
+            start > 0
+            and held_out
+            and num_trained
+            and (num_trained == total or (every and num_trained % every == 0))
+        )
+        assert validates == bool(follows and not is_validated)
+        assert not validates or ahead[0].number == 0
