@@ -38,7 +38,10 @@ def main() -> int:
 
 
 def _work(reporter: Reporter) -> int:
-    flags = worker_parser("python -m data_worker", "--connect").parse_all(sys.argv[1:])
+    parser = worker_parser("python -m data_worker", "--connect")
+    parser.add_argument("--spare", action="store_true",
+                        help="get ready, then wait on standard input for a name to work under")
+    flags = parser.parse_all(sys.argv[1:])
     reporter.phase("starting", _STARTING_DEADLINE_S)
     run, config = open_run(flags)
     should_stop = StopFlag()
@@ -50,7 +53,9 @@ def _work(reporter: Reporter) -> int:
         reporter.say("   Configured memory growth for data GPU")
 
     # Everything below imports TensorFlow, whose device had to be settled first.
+    from data_worker import standing_by
     from data_worker.assembly import make_batch_maker, make_hello
+    from data_worker.features import FeatureExtractor
     from data_worker.serving import DataServer, Progress
     from shared.index import Index
     from shared.run_plan import plan_of
@@ -58,13 +63,21 @@ def _work(reporter: Reporter) -> int:
 
     index = Index.load(run.index)
     plan = plan_of(config, index)
+    extractor = FeatureExtractor(index.mel_basis)
     name = flags.name or f"data_worker-by-hand-{os.getpid()}"
+    if flags.spare:
+        standing_by.warm_up(extractor, plan, reporter)
+        name = standing_by.wait_for_order(reporter, should_stop)
+        if name is None:
+            return EXIT_INTERRUPTED
+        standing_by.log_as(run, name)
+        log.info("the spare (pid %d) takes over as %s", os.getpid(), name)
     progress, busy = Progress(reporter), busy_meter(device_kind)
     server = DataServer(
         ClientSocket(endpoint, config.run.run_id),
         make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
-            config, index, plan, on_done, progress.note, lambda: busy.share,
+            config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
             lambda begins: server.compiling(begins), device_kind, Path(flags.run),
         ),
         reporter,

@@ -89,6 +89,7 @@ def make_batch_maker(
     config: Config,
     index: Index,
     plan: Plan,
+    extractor: FeatureExtractor,
     on_done: Callable,
     on_progress: Callable[[], None],
     cores_busy: Callable[[], float],
@@ -103,7 +104,7 @@ def make_batch_maker(
     return BatchMaker(
         index,
         plan,
-        FeatureExtractor(index.mel_basis),
+        extractor,
         make_cache(config, index, device_kind, run),
         readers,
         on_done,

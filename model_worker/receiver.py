@@ -40,6 +40,7 @@ _BAD_MESSAGES_LOGGED = 20
 class _Peer:
     name: str
     pid: int
+    has_delivered: bool = False
     known_exclusions: int = 0
     heard_s: float = 0.0
 
@@ -259,8 +260,15 @@ class Receiver:
         for action in actions:
             if isinstance(action, ledger_module.Accept):
                 self.queue.put(batch)
+                self._note_first(peer)
             else:
                 self._act([action])
+
+    def _note_first(self, peer: bytes) -> None:
+        known = self._peers[peer]
+        if not known.has_delivered:
+            known.has_delivered = True
+            log.info("first batch of data process %s (pid %d)", known.name, known.pid)
 
     def _wrong_arrays(self, peer: bytes, message: messages.BatchReady) -> str | None:
         """Compare with what the plan says this batch must look like."""

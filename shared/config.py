@@ -300,6 +300,11 @@ class RunConfig:
         minimum=1,
         maximum=64,
     )
+    spare_data_worker: bool = option(
+        "bool",
+        False,
+        "keep a warm data process on each data GPU that takes over when one dies",
+    )
     max_restarts: int = option(
         "int",
         10,

@@ -1,7 +1,10 @@
 """What the launcher does about its workers: a pure table, events in and actions out.
 
 The rules:
-  data worker ends      replaced at once, later with growing delay, until `max_restarts` in a window
+  data worker ends      replaced at once, until `max_restarts` in a window; the delay grows while it
+                        does not even get to work
+  with a spare          a spare that stands by takes over instead, and a new spare is started once
+                        the data workers are at work; a spare that can't live is done without
   model worker killed   restarted the same way; it continues from its last checkpoint
   a worker says why     (bad input, a run that can't go on): the run ends with that cause
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
@@ -22,6 +25,7 @@ _STOP_MODEL_S = 20.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
 EXIT_INTERRUPTED = 130
+STANDING_BY = "standing by"  # the phase of a spare that could take over at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +63,14 @@ class Spawn:
 
 
 @dataclasses.dataclass(frozen=True)
+class TakeOver:
+    """The process `spare` goes on as `worker`."""
+
+    spare: str
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
 class DumpStack:
     worker: str
 
@@ -84,20 +96,22 @@ class Finish:
     cause: str
 
 
-Action = Spawn | DumpStack | AskToStop | Kill | Tell | Finish
+Action = Spawn | TakeOver | DumpStack | AskToStop | Kill | Tell | Finish
 
 
 @dataclasses.dataclass
 class _Worker:
     """state: backing-off, running, dumping, stopping or ended."""
 
-    role: str
+    role: str  # data, spare or model
     state: str = "backing-off"
     due_s: float = 0.0  # when the state's own deadline is over
     phase: str = "starting"
     allowed_s: float = _STARTING_S
     heard_s: float = 0.0
     failure: str = ""
+    at_work: bool = False  # it has reported progress since it was started
+    num_fruitless: int = 0  # deaths in a row before it got to work
     deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
 
 
@@ -114,9 +128,18 @@ def status_in_words(status: int) -> str:
 class Supervisor:
     """Keeps one model worker and any number of data workers alive until the run is over."""
 
-    def __init__(self, data_workers: list[str], model_worker: str, max_restarts: int):
+    def __init__(
+        self,
+        data_workers: list[str],
+        model_worker: str,
+        max_restarts: int,
+        spares: dict[str, str] | None = None,
+    ):
+        """`spares` names, for data workers that have one, the spare that can take over."""
+        self._spares = spares or {}
         self._workers = {name: _Worker("data") for name in data_workers}
         self._workers[model_worker] = _Worker("model")
+        self._workers |= {name: _Worker("spare") for name in self._spares.values()}
         self._model = model_worker
         self._max_restarts = max_restarts
         self._ending: Finish | None = None
@@ -142,6 +165,8 @@ class Supervisor:
             worker.phase, worker.allowed_s = event.text, event.deadline_s
         elif event.kind == "failure":
             worker.failure = worker.failure or event.text
+        else:
+            worker.at_work = True
         return []
 
     def _exited(self, event: Exited) -> list[Action]:
@@ -151,6 +176,8 @@ class Supervisor:
             if event.worker == self._model and self._ending:
                 self._note_model_end(event.status)
             return self._wind_down(event.now_s)
+        if worker.role == "spare":
+            return self._spare_exited(event, worker)
         cause = worker.failure or f"{event.worker}: {status_in_words(event.status)}"
         if worker.role == "model" and event.status in (0, EXIT_INTERRUPTED):
             worker.state = "ended"
@@ -165,6 +192,15 @@ class Supervisor:
             return self._end(Finish(code, cause), event.now_s)
         return self._replace(event.worker, worker, cause, event.now_s)
 
+    def _spare_exited(self, event: Exited, spare: _Worker) -> list[Action]:
+        """The run does not depend on a spare, so it never ends for one."""
+        cause = spare.failure or f"{event.worker}: {status_in_words(event.status)}"
+        if spare.failure or self._count_death(spare, cause, event.now_s) > self._max_restarts:
+            spare.state = "ended"
+            return [Tell(f"⚠️  Going on without a spare: {cause}")]
+        spare.state, spare.due_s = "backing-off", event.now_s + _delay_s(spare)
+        return self._ticked(event.now_s)
+
     def _note_model_end(self, status: int) -> None:
         """A stop that was asked for counts as what the model worker made of it."""
         if self._ending.exit_code == EXIT_INTERRUPTED and status == 0:
@@ -173,11 +209,17 @@ class Supervisor:
             cause = self._workers[self._model].failure or status_in_words(status)
             self._ending = Finish(1, f"stopped, but {self._model} did not save: {cause}")
 
-    def _replace(self, name: str, worker: _Worker, cause: str, now_s: float) -> list[Action]:
+    @staticmethod
+    def _count_death(worker: _Worker, cause: str, now_s: float) -> int:
+        """How often it has died within the window, this time included."""
+        worker.num_fruitless = 0 if worker.at_work else worker.num_fruitless + 1
         worker.deaths.append((now_s, cause))
         while now_s - worker.deaths[0][0] > RESTART_WINDOW_S:
             worker.deaths.popleft()
-        num_deaths = len(worker.deaths)
+        return len(worker.deaths)
+
+    def _replace(self, name: str, worker: _Worker, cause: str, now_s: float) -> list[Action]:
+        num_deaths = self._count_death(worker, cause, now_s)
         if num_deaths > self._max_restarts:
             worker.state = "ended"
             message = (
@@ -190,11 +232,14 @@ class Supervisor:
         worker.state = "backing-off"
         if worker.role == "model":
             for other in self._workers.values():
-                if other.state == "ended":
+                if other.state == "ended" and other.role == "data":
                     other.state, other.due_s = "backing-off", now_s
-        worker.due_s = now_s + _BACKOFF_S[min(num_deaths, len(_BACKOFF_S)) - 1]
+        worker.due_s = now_s + _delay_s(worker)
         worker.failure = ""
-        return [Tell(f"⚠️  {cause}; starting it again")] + self._ticked(now_s)
+        actions = self._ticked(now_s)
+        taken_over = any(isinstance(a, TakeOver) and a.worker == name for a in actions)
+        how = "its spare takes over" if taken_over else "starting it again"
+        return [Tell(f"⚠️  {cause}; {how}"), *actions]
 
     def _stop(self, now_s: float) -> list[Action]:
         if self._ending:
@@ -225,9 +270,8 @@ class Supervisor:
         actions: list[Action] = []
         for name, worker in self._workers.items():
             if worker.state == "backing-off" and now_s >= worker.due_s and not self._ending:
-                worker.state, worker.heard_s = "running", now_s
-                worker.phase, worker.allowed_s = "starting", _STARTING_S
-                actions.append(Spawn(name))
+                if worker.role != "spare" or self._is_wanted(name):
+                    actions.append(self._start(name, worker, now_s))
             elif worker.state == "running" and self._is_late(worker, now_s):
                 waited = f"no progress for {now_s - worker.heard_s:.0f} s while {worker.phase}"
                 worker.state, worker.due_s = "dumping", now_s + _DUMP_S
@@ -237,6 +281,29 @@ class Supervisor:
                 actions.append(Kill(name))
         return actions
 
+    def _is_wanted(self, spare: str) -> bool:
+        """Not before those it stands in for are at work: its start would slow theirs down."""
+        return all(
+            self._workers[name].state == "running" and self._workers[name].at_work
+            for name, spare_of in self._spares.items()
+            if spare_of == spare
+        )
+
+    def _start(self, name: str, worker: _Worker, now_s: float) -> Action:
+        worker.state, worker.heard_s, worker.at_work = "running", now_s, False
+        spare = self._workers.get(self._spares.get(name, ""))
+        if spare is not None and spare.state == "running" and spare.phase == STANDING_BY:
+            worker.phase, worker.allowed_s = spare.phase, spare.allowed_s
+            spare.state, spare.due_s, spare.at_work = "backing-off", now_s, False
+            return TakeOver(self._spares[name], name)
+        worker.phase, worker.allowed_s = "starting", _STARTING_S
+        return Spawn(name)
+
     @staticmethod
     def _is_late(worker: _Worker, now_s: float) -> bool:
         return worker.allowed_s > 0 and now_s - worker.heard_s > worker.allowed_s
+
+
+def _delay_s(worker: _Worker) -> float:
+    num_counting = min(worker.num_fruitless, len(worker.deaths), len(_BACKOFF_S))
+    return _BACKOFF_S[max(0, num_counting - 1)]

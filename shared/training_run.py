@@ -54,8 +54,9 @@ class TrainingRun:
         self._say = say
         self._started_s = started_s
         self._data_gpus = self._data_worker_gpus()
+        self._spare_gpus, spares = self._spares()
         self._supervisor = supervision.Supervisor(
-            list(self._data_gpus), MODEL_WORKER, config.run.max_restarts
+            list(self._data_gpus), MODEL_WORKER, config.run.max_restarts, spares
         )
         self._children: dict[str, WorkerProcess] = {}
         self._selector = selectors.DefaultSelector()
@@ -68,6 +69,15 @@ class TrainingRun:
         gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
         each = [gpu for gpu in gpus for _ in range(self._config.run.data_workers)]
         return {f"data_worker-{number}": gpu for number, gpu in enumerate(each)}
+
+    def _spares(self) -> tuple[dict[str, Gpu | None], dict[str, str]]:
+        """One spare for each data GPU, and which data worker has which."""
+        if not self._config.run.spare_data_worker:
+            return {}, {}
+        gpus = list(dict.fromkeys(self._data_gpus.values()))
+        names = {gpu: f"data_spare-{number}" for number, gpu in enumerate(gpus)}
+        spares = {worker: names[gpu] for worker, gpu in self._data_gpus.items()}
+        return {name: gpu for gpu, name in names.items()}, spares
 
     def watch(self) -> RunResult:
         """Run until the end, whatever it is."""
@@ -150,6 +160,9 @@ class TrainingRun:
                 self._say(action.text)
             elif isinstance(action, supervision.Spawn):
                 self._spawn(action.worker)
+            elif isinstance(action, supervision.TakeOver):
+                child = self._children[action.worker] = self._children.pop(action.spare)
+                child.take_over(action.worker)
             elif action.worker in self._children:
                 child = self._children[action.worker]
                 if isinstance(action, supervision.DumpStack):
@@ -163,8 +176,12 @@ class TrainingRun:
         if name == MODEL_WORKER:
             role, gpu, module = "model", self._placement.model_gpu, "model_worker"
         else:
-            role, gpu, module = "data", self._data_gpus[name], "data_worker"
+            gpus = {**self._data_gpus, **self._spare_gpus}
+            role, gpu, module = "data", gpus[name], "data_worker"
+        is_spare = name in self._spare_gpus
         arguments = ["-m", module, "--run", str(self._run.path), "--name", name]
+        if is_spare:
+            arguments.append("--spare")
         if gpu is not None:
             arguments += ["--gpu", str(gpu.index)]
         environment = {
@@ -176,7 +193,7 @@ class TrainingRun:
             environment[RESTART_VARIABLE] = "1"
         self._spawned.add(name)
         child = WorkerProcess(
-            name, arguments, environment, self._run.log_of(name), self._take_report
+            name, arguments, environment, self._run.log_of(name), self._take_report, is_spare
         )
         self._children[name] = child
         self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)

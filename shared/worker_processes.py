@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -74,6 +75,7 @@ class WorkerProcess:
         environment: dict[str, str],
         log_path: Path,
         on_report: Callable[[str, dict], None],
+        is_spare: bool = False,
     ):
         self.name = name
         self._on_report = on_report
@@ -84,7 +86,7 @@ class WorkerProcess:
             self.process = subprocess.Popen(
                 [sys.executable, *arguments],
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if is_spare else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=(report_write,),
@@ -104,6 +106,12 @@ class WorkerProcess:
             return
         if isinstance(report, dict) and isinstance(report.get("kind"), str):
             self._on_report(self.name, report)
+
+    def take_over(self, name: str) -> None:
+        """Have a spare go on under this name; one that has just died is noticed as any other."""
+        self.name = name
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as orders:
+            orders.write(f"{name}\n".encode())
 
     def send_signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)  # does nothing once the process has been waited for

@@ -63,7 +63,7 @@ class LiveView:
 
     def say(self, text: str) -> None:
         """A line of the run's story. Step lines are what the view itself shows."""
-        if "starting it again" in text:
+        if "starting it again" in text or "takes over" in text:
             self._restarts += 1
         if text.startswith("⚠️  Left out"):
             self._left_out += 1

@@ -140,6 +140,11 @@ class Runs:
 
         wait_until(reached, f"step {step}")
 
+    def wait_for_log(self, name: str, log: str, words: str) -> None:
+        """Until a log of the run holds these words."""
+        path = self.folder / name / f"{log}.log"
+        wait_until(lambda: path.exists() and words in path.read_text(), f"{words!r} in {log}.log")
+
     def weights(self, name: str) -> dict[str, str]:
         """SHA-256 of each file of the last checkpoint that holds arrays, from its manifest."""
         last = max((self.folder / name / "checkpoints").glob("step-*"))

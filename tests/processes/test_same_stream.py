@@ -51,6 +51,23 @@ def test_training_goes_on_when_the_data_worker_is_killed(runs, undisturbed):
     assert runs.weights("run") == undisturbed.weights("run")
 
 
+def test_a_spare_takes_over_from_a_killed_data_worker(runs, undisturbed):
+    command = runs.launch("run", "--max-steps", "14", "--buffer-size", "1", "--spare-data-worker")
+    model, spare = command.child("model_worker"), command.child("--spare")
+    first = command.child("data_worker", other_than=spare)
+    runs.wait_for_step(command, "run", 1)
+    os.kill(model, signal.SIGSTOP)  # so that the run is not over before the spare is ready
+    runs.wait_for_log("run", "data_spare-0", "standing by")
+    os.kill(first, signal.SIGKILL)
+    runs.wait_for_log("run", "launcher", "killed by SIGKILL; its spare takes over")
+    os.kill(model, signal.SIGCONT)
+    assert command.wait() == 0, command.text + runs.logs("run")
+    runs.wait_for_log("run", "data_worker-0", f"the spare (pid {spare}) takes over")
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
+    assert runs.leftovers() == []
+
+
 def test_a_killed_model_worker_continues_from_its_checkpoint_to_the_same_weights(
     runs, undisturbed
 ):

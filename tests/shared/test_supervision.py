@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shared.supervision import (
     RESTART_WINDOW_S,
+    STANDING_BY,
     AskToStop,
     DumpStack,
     Exited,
@@ -17,12 +18,13 @@ from shared.supervision import (
     Spawn,
     StopAsked,
     Supervisor,
+    TakeOver,
     Tell,
     Ticked,
     status_in_words,
 )
 
-DATA, MODEL = "data_worker-0", "model_worker"
+DATA, MODEL, SPARE = "data_worker-0", "model_worker", "data_spare-0"
 
 
 def started(data_workers=(DATA,), max_restarts=10):
@@ -57,6 +59,96 @@ def test_a_worker_that_keeps_dying_is_replaced_after_growing_delays():
             actions = supervisor.handle(Ticked(now_s))
         delays.append(now_s - died_s)
     assert delays == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+def test_a_worker_that_had_got_to_work_is_replaced_without_delay_however_often_it_is_killed():
+    supervisor = started(max_restarts=50)
+    for now_s in range(1, 40):
+        supervisor.handle(Reported(DATA, "phase", now_s - 0.5, "serving", 8.0))
+        supervisor.handle(Reported(DATA, "progress", now_s - 0.4))
+        actions = supervisor.handle(Exited(DATA, -signal.SIGKILL, float(now_s)))
+        assert without_words(actions) == [Spawn(DATA)]
+
+
+def with_a_spare(now_s=1.0, data_workers=(DATA,), max_restarts=10):
+    """Everyone at work, and a spare that stands by."""
+    spares = dict.fromkeys(data_workers, SPARE)
+    supervisor = Supervisor(list(data_workers), MODEL, max_restarts, spares)
+    supervisor.handle(Ticked(0.0))
+    for name in data_workers:
+        assert Spawn(SPARE) not in supervisor.handle(Ticked(now_s))
+        supervisor.handle(Reported(name, "progress", now_s))
+    assert supervisor.handle(Ticked(now_s)) == [Spawn(SPARE)]
+    supervisor.handle(Reported(SPARE, "phase", now_s, STANDING_BY, 8.0))
+    supervisor.handle(Reported(SPARE, "progress", now_s))
+    return supervisor
+
+
+def test_a_spare_is_started_once_the_data_workers_are_at_work_and_takes_over_at_once():
+    supervisor = with_a_spare(data_workers=(DATA, "data_worker-1"))
+    assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 2.0)) == [
+        Tell(f"⚠️  {DATA}: killed by SIGKILL; its spare takes over"),
+        TakeOver(SPARE, DATA),
+    ]
+    # There is none until the next one is ready, and that waits for those who work.
+    actions = supervisor.handle(Exited("data_worker-1", -signal.SIGKILL, 2.1))
+    assert without_words(actions) == [Spawn("data_worker-1")]
+    supervisor.handle(Reported(DATA, "progress", 2.2))
+    assert supervisor.handle(Ticked(2.3)) == []
+    supervisor.handle(Reported("data_worker-1", "progress", 5.0))
+    assert supervisor.handle(Ticked(5.1)) == [Spawn(SPARE)]
+
+
+def test_a_spare_that_is_not_ready_yet_is_not_waited_for():
+    supervisor = Supervisor([DATA], MODEL, 10, {DATA: SPARE})
+    supervisor.handle(Ticked(0.0))
+    supervisor.handle(Reported(DATA, "progress", 1.0))
+    assert supervisor.handle(Ticked(1.0)) == [Spawn(SPARE)]
+    supervisor.handle(Reported(SPARE, "phase", 2.0, "compiling", 600.0))
+    assert without_words(supervisor.handle(Exited(DATA, -9, 3.0))) == [Spawn(DATA)]
+
+
+def test_the_one_who_took_over_is_watched_like_any_other():
+    supervisor = with_a_spare()
+    supervisor.handle(Exited(DATA, -9, 2.0))
+    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
+    assert without_words(supervisor.handle(Ticked(10.1))) == [DumpStack(DATA)]
+
+
+def test_a_spare_that_dies_or_hangs_is_replaced_without_a_word_of_trouble():
+    supervisor = with_a_spare()
+    assert supervisor.handle(Exited(SPARE, -9, 2.0)) == [Spawn(SPARE)]
+    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
+    supervisor.handle(Reported(DATA, "phase", 2.0, "serving", 0.0))
+    supervisor.handle(Reported(SPARE, "phase", 3.0, STANDING_BY, 8.0))
+    assert without_words(supervisor.handle(Ticked(11.1))) == [DumpStack(SPARE)]
+
+
+@pytest.mark.parametrize("says_why", [True, False])
+def test_a_spare_that_can_not_live_is_done_without(says_why):
+    supervisor, actions = with_a_spare(max_restarts=2), []
+    supervisor.handle(Reported(DATA, "phase", 2.0, "serving", 0.0))
+    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
+    if says_why:
+        supervisor.handle(Reported(SPARE, "failure", 2.0, "no GPU"))
+    for now_s in (2.0, 3.0, 4.0):
+        actions += supervisor.handle(Exited(SPARE, 1, now_s))
+    cause = "no GPU" if says_why else f"{SPARE}: exit status 1"
+    assert Tell(f"⚠️  Going on without a spare: {cause}") in actions
+    assert supervisor.handle(Ticked(60.0)) == []
+    # Not even a restarted model worker, which brings back those who had left, brings it back.
+    assert without_words(supervisor.handle(Exited(MODEL, -9, 61.0))) == [Spawn(MODEL)]
+    assert supervisor.handle(Exited(MODEL, 0, 62.0)) == [AskToStop(DATA)]
+    assert supervisor.handle(Exited(DATA, 0, 62.5)) == [Finish(0, "finished")]
+
+
+def test_a_spare_is_stopped_with_the_data_workers():
+    supervisor = with_a_spare()
+    assert supervisor.handle(StopAsked(2.0)) == [AskToStop(MODEL)]
+    assert supervisor.handle(Exited(MODEL, 130, 3.0)) == [AskToStop(DATA), AskToStop(SPARE)]
+    assert supervisor.handle(Exited(SPARE, 130, 3.1)) == []
+    (finish,) = supervisor.handle(Exited(DATA, 130, 3.2))
+    assert finish.exit_code == 130
 
 
 def test_a_model_worker_that_is_killed_is_restarted_and_the_data_workers_stay():
@@ -244,7 +336,9 @@ def test_a_status_is_said_in_words():
     assert status_in_words(3) == "exit status 3"
 
 
-NAMES = [DATA, "data_worker-1", MODEL]
+DATA_WORKERS = [DATA, "data_worker-1"]
+NAMES = [*DATA_WORKERS, SPARE, MODEL]
+SPARES = dict.fromkeys(DATA_WORKERS, SPARE)
 moments = st.floats(0, 30)
 happenings = st.one_of(
     st.tuples(st.just("tick"), moments),
@@ -252,7 +346,8 @@ happenings = st.one_of(
     st.tuples(st.just("exit"), moments, st.sampled_from(NAMES),
               st.sampled_from([0, 1, 2, 130, -9, -11, 70])),
     st.tuples(st.just("report"), moments, st.sampled_from(NAMES),
-              st.sampled_from(["phase", "progress", "failure"]), st.sampled_from([0.0, 3.0, 60.0])),
+              st.sampled_from(["phase", "standing by", "progress", "failure"]),
+              st.sampled_from([0.0, 3.0, 60.0])),
 )  # fmt: skip
 
 
@@ -260,7 +355,7 @@ class World:
     """Processes as the supervisor's actions make them: only those alive can exit or report."""
 
     def __init__(self, max_restarts):
-        self.supervisor = Supervisor(NAMES[:-1], MODEL, max_restarts)
+        self.supervisor = Supervisor(DATA_WORKERS, MODEL, max_restarts, SPARES)
         self.now_s = 0.0
         self.alive: set[str] = set()
         self.finishes: list[Finish] = []
@@ -273,6 +368,10 @@ class World:
                 assert action.worker not in self.alive, "started twice"
                 assert not self.stop_begun, "started during the stop"
                 self.alive.add(action.worker)
+            elif isinstance(action, TakeOver):
+                assert action.spare in self.alive and action.worker not in self.alive
+                assert not self.stop_begun, "taken over during the stop"
+                self.alive ^= {action.spare, action.worker}
             elif isinstance(action, Finish):
                 assert not self.alive, "finished while a process is alive"
                 self.finishes.append(action)
@@ -290,7 +389,13 @@ class World:
             self.alive.discard(worker)
             self.tell(Exited(worker, detail, self.now_s))
         elif kind == "report" and worker in self.alive:
-            self.tell(Reported(worker, detail, self.now_s, "words", deadline_s))
+            self.tell(report(worker, detail, self.now_s, deadline_s))
+
+
+def report(worker, kind, now_s, deadline_s):
+    if kind == "standing by":
+        return Reported(worker, "phase", now_s, STANDING_BY, deadline_s)
+    return Reported(worker, kind, now_s, "words", deadline_s)
 
 
 @settings(max_examples=300, deadline=None)
@@ -317,7 +422,7 @@ def test_whatever_happens_the_run_ends_once_and_nothing_is_started_after_it(max_
 @settings(max_examples=200, deadline=None)
 @given(st.lists(happenings, max_size=40))
 def test_even_impossible_events_bring_at_most_one_end_and_no_start_after_it(story):
-    supervisor, now_s, finished = Supervisor(NAMES[:-1], MODEL, 3), 0.0, False
+    supervisor, now_s, finished = Supervisor(DATA_WORKERS, MODEL, 3, SPARES), 0.0, False
     for kind, later_s, *rest in story:
         now_s += later_s
         if kind == "tick":
@@ -327,7 +432,7 @@ def test_even_impossible_events_bring_at_most_one_end_and_no_start_after_it(stor
         elif kind == "exit":
             event = Exited(rest[0], rest[1], now_s)
         else:
-            event = Reported(rest[0], rest[1], now_s, "words", rest[2])
+            event = report(rest[0], rest[1], now_s, rest[2])
         for action in supervisor.handle(event):
             assert not finished
             finished |= isinstance(action, Finish)
