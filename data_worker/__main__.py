@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shared.endpoints import check_endpoint, default_endpoint
 from shared.errors import TandemError
+from shared.reading_record import suspects_from_environment
 from shared.reporting import Reporter
 from shared.supervision import EXIT_INTERRUPTED
 from shared.worker_start import (
@@ -54,9 +55,10 @@ def _work(reporter: Reporter) -> int:
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from data_worker import standing_by
-    from data_worker.assembly import make_batch_maker, make_hello
+    from data_worker.assembly import arguments_of, make_batch_maker, make_hello
     from data_worker.features import FeatureExtractor
     from data_worker.serving import DataServer, Progress
+    from data_worker.suspects import find_guilty
     from shared.index import Index
     from shared.run_plan import plan_of
     from shared.transport import ClientSocket
@@ -65,20 +67,25 @@ def _work(reporter: Reporter) -> int:
     plan = plan_of(config, index)
     extractor = FeatureExtractor(index.mel_basis)
     name = flags.name or f"data_worker-by-hand-{os.getpid()}"
+    suspects = suspects_from_environment()
     if flags.spare:
         standing_by.warm_up(extractor, plan, reporter)
-        name = standing_by.wait_for_order(reporter, should_stop)
-        if name is None:
+        order = standing_by.wait_for_order(reporter, should_stop)
+        if order is None:
             return EXIT_INTERRUPTED
+        name, suspects = order
         standing_by.log_as(run, name)
         log.info("the spare (pid %d) takes over as %s", os.getpid(), name)
+    convicted: dict[int, str] = {}
+    if suspects:
+        convicted = find_guilty(suspects, lambda row: arguments_of(config, index, row), reporter)
     progress, busy = Progress(reporter), busy_meter(device_kind)
     server = DataServer(
         ClientSocket(endpoint, config.run.run_id),
         make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
             config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
-            lambda begins: server.compiling(begins), device_kind, Path(flags.run),
+            lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
         ),
         reporter,
         progress,

@@ -16,8 +16,10 @@ from data_worker.readers import ReaderPool
 from shared import messages
 from shared.config import Config
 from shared.cores import num_cores
+from shared.errors import AudioError
 from shared.index import Index
 from shared.plan import Plan
+from shared.reading_record import ReadingRecord
 
 
 def make_hello(
@@ -40,18 +42,33 @@ def _roots(config: Config) -> list[Path]:
     return [Path(config.data.train_data), Path(config.data.val_data or config.data.train_data)]
 
 
-def make_loader(config: Config, index: Index) -> Callable[[int], np.ndarray]:
-    """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,)."""
-    roots = _roots(config)
+def arguments_of(config: Config, index: Index, row: int) -> tuple:
+    """What `load_utterance` needs to know of a row of the index."""
+    return (
+        _roots(config)[index.root[row]] / index.paths[row],
+        int(index.start[row]),
+        int(index.num_samples[row]),
+        int(index.sample_rate[row]),
+        config.data.normalise_loudness,
+    )
+
+
+def make_loader(
+    config: Config, index: Index, convicted: dict[int, str]
+) -> Callable[[int], np.ndarray]:
+    """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,).
+
+    Rows in `convicted` are not touched: decoding them is known to end in that signal.
+    """
 
     def load(row: int) -> np.ndarray:
-        return load_utterance(
-            roots[index.root[row]] / index.paths[row],
-            int(index.start[row]),
-            int(index.num_samples[row]),
-            int(index.sample_rate[row]),
-            config.data.normalise_loudness,
-        )
+        arguments = arguments_of(config, index, row)
+        if row in convicted:
+            raise AudioError(
+                f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "
+                f"Convert the recording again, or take it out of the metadata."
+            )
+        return load_utterance(*arguments)
 
     return load
 
@@ -96,10 +113,14 @@ def make_batch_maker(
     on_new_shape: Callable[[bool], None],
     device_kind: str,
     run: Path,
+    convicted: dict[int, str],
 ) -> BatchMaker:
     """Readers, features and cache as one maker of batches."""
     readers = ReaderPool(
-        make_loader(config, index), config.data.num_workers or max(2, num_cores()), on_progress
+        make_loader(config, index, convicted),
+        config.data.num_workers or max(2, num_cores()),
+        on_progress,
+        record=ReadingRecord.from_environment(),
     )
     return BatchMaker(
         index,

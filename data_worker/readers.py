@@ -12,6 +12,7 @@ from concurrent.futures import Future
 import numpy as np
 
 from shared.errors import AudioError
+from shared.reading_record import ReadingRecord
 
 _RETRY_AFTER_S = (0.1, 0.5, 2.0)
 
@@ -33,10 +34,13 @@ class ReaderPool:
         num_threads: int,
         on_progress: Callable[[], None] = lambda: None,
         wait: Callable[[float], object] = time.sleep,
+        record: ReadingRecord | None = None,
     ):
+        """`record` is told which rows are being read, should one of them crash the process."""
         self._load = load
         self._on_progress = on_progress
         self._wait = wait
+        self._record = record or ReadingRecord()
         self._wanted: queue.SimpleQueue = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self.grow_to(num_threads)
@@ -47,8 +51,10 @@ class ReaderPool:
 
     def grow_to(self, num_threads: int) -> None:
         while len(self._threads) < num_threads:
-            name = f"reader-{len(self._threads)}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            slot = len(self._threads)
+            thread = threading.Thread(
+                target=self._run, args=(slot,), name=f"reader-{slot}", daemon=True
+            )
             self._threads.append(thread)
             thread.start()
 
@@ -62,16 +68,23 @@ class ReaderPool:
         for _ in self._threads:
             self._wanted.put(None)
 
-    def _run(self) -> None:
+    def _run(self, slot: int) -> None:
         while (item := self._wanted.get()) is not None:
             row, future = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(self._load_with_retries(row))
+                future.set_result(self._read_on_record(slot, row))
             except BaseException as error:
                 future.set_exception(error)
             self._on_progress()
+
+    def _read_on_record(self, slot: int, row: int) -> ReadAudio:
+        self._record.begin(slot, row)
+        try:
+            return self._load_with_retries(row)
+        finally:
+            self._record.end(slot)
 
     def _load_with_retries(self, row: int) -> ReadAudio:
         for pause_s in (*_RETRY_AFTER_S, None):

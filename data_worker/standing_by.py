@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +24,7 @@ log = logging.getLogger(__name__)
 _COMPILING_DEADLINE_S = 600.0
 _STANDING_BY_DEADLINE_S = 8.0
 _REPORT_EVERY_S = 1.0
-_MAX_ORDER_BYTES = 4096
+_READ_BYTES = 1 << 16
 
 
 def warm_up(extractor: FeatureExtractor, plan: Plan, reporter: Reporter) -> None:
@@ -34,10 +36,17 @@ def warm_up(extractor: FeatureExtractor, plan: Plan, reporter: Reporter) -> None
         extractor.mel(rows, np.ones(shape.rows, np.int32))
 
 
+class Order(NamedTuple):
+    """Go on under this name; one of the suspects may have crashed whoever had it before."""
+
+    name: str
+    suspects: tuple[int, ...]
+
+
 def wait_for_order(
     reporter: Reporter, should_stop: Callable[[], bool], descriptor: int = 0
-) -> str | None:
-    """One line from the launcher, or None when there is nobody left to take over for."""
+) -> Order | None:
+    """The launcher's order, one line of JSON; None when there is nobody to take over for."""
     reporter.phase(STANDING_BY, _STANDING_BY_DEADLINE_S)
     log.info(STANDING_BY)
     received = b""
@@ -45,11 +54,12 @@ def wait_for_order(
         reporter.progress(0)
         if not select.select([descriptor], [], [], _REPORT_EVERY_S)[0]:
             continue
-        chunk = os.read(descriptor, _MAX_ORDER_BYTES)
+        chunk = os.read(descriptor, _READ_BYTES)
         received += chunk
         if b"\n" in received:
-            return received.partition(b"\n")[0].decode()
-        if not chunk or len(received) > _MAX_ORDER_BYTES:
+            order = json.loads(received.partition(b"\n")[0])
+            return Order(order["name"], tuple(order["suspects"]))
+        if not chunk:
             return None
     return None
 

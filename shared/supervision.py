@@ -5,6 +5,8 @@ The rules:
                         does not even get to work
   with a spare          a spare that stands by takes over instead, and a new spare is started once
                         the data workers are at work; a spare that can't live is done without
+  data worker crashes   as above; its replacement is told what it was reading, and a death for which
+                        a file is convicted does not count
   model worker killed   restarted the same way; it continues from its last checkpoint
   a worker says why     (bad input, a run that can't go on): the run ends with that cause
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
@@ -25,13 +27,17 @@ _STOP_MODEL_S = 20.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
 EXIT_INTERRUPTED = 130
+# What a fault of the code that decodes can bring. Anyone can send the others, and so can the kernel.
+CRASH_SIGNALS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+)
 STANDING_BY = "standing by"  # the phase of a spare that could take over at once
 
 
 @dataclasses.dataclass(frozen=True)
 class Reported:
     worker: str
-    kind: str  # "phase", "progress" or "failure"
+    kind: str  # "phase", "progress", "convicted" or "failure"
     now_s: float
     text: str = ""  # of a phase its name, of a failure its message
     deadline_s: float = 0.0
@@ -42,6 +48,7 @@ class Exited:
     worker: str
     status: int  # as subprocess has it: negative for a signal
     now_s: float
+    reading: tuple[int, ...] = ()  # rows of the index that it was decoding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +67,7 @@ Event = Reported | Exited | StopAsked | Ticked
 @dataclasses.dataclass(frozen=True)
 class Spawn:
     worker: str
+    suspects: tuple[int, ...] = ()  # rows, one of which may have crashed the one before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +76,7 @@ class TakeOver:
 
     spare: str
     worker: str
+    suspects: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +119,7 @@ class _Worker:
     allowed_s: float = _STARTING_S
     heard_s: float = 0.0
     failure: str = ""
+    suspects: tuple[int, ...] = ()  # until its replacement has looked at them
     at_work: bool = False  # it has reported progress since it was started
     num_fruitless: int = 0  # deaths in a row before it got to work
     deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
@@ -117,12 +127,14 @@ class _Worker:
 
 def status_in_words(status: int) -> str:
     """An exit status or the name of the signal that ended a process."""
-    if status < 0:
-        try:
-            return f"killed by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"killed by signal {-status}"
-    return f"exit status {status}"
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class Supervisor:
@@ -165,8 +177,11 @@ class Supervisor:
             worker.phase, worker.allowed_s = event.text, event.deadline_s
         elif event.kind == "failure":
             worker.failure = worker.failure or event.text
+        elif event.kind == "convicted":
+            if worker.deaths:
+                worker.deaths.pop()
         else:
-            worker.at_work = True
+            worker.at_work, worker.suspects = True, ()
         return []
 
     def _exited(self, event: Exited) -> list[Action]:
@@ -183,6 +198,8 @@ class Supervisor:
             worker.state = "ended"
             words = "finished" if event.status == 0 else "interrupted; the checkpoint is saved"
             return self._end(Finish(event.status, words), event.now_s)
+        if worker.role == "data" and -event.status in CRASH_SIGNALS:
+            worker.suspects = tuple(sorted({*worker.suspects, *event.reading}))
         if worker.role == "data" and event.status == 0:
             worker.state = "ended"  # the model worker has told it that the run is over
             return []
@@ -295,9 +312,9 @@ class Supervisor:
         if spare is not None and spare.state == "running" and spare.phase == STANDING_BY:
             worker.phase, worker.allowed_s = spare.phase, spare.allowed_s
             spare.state, spare.due_s, spare.at_work = "backing-off", now_s, False
-            return TakeOver(self._spares[name], name)
+            return TakeOver(self._spares[name], name, worker.suspects)
         worker.phase, worker.allowed_s = "starting", _STARTING_S
-        return Spawn(name)
+        return Spawn(name, worker.suspects)
 
     @staticmethod
     def _is_late(worker: _Worker, now_s: float) -> bool:

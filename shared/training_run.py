@@ -14,6 +14,7 @@ from shared import supervision
 from shared.config import Config
 from shared.endpoints import default_endpoint, remove_socket
 from shared.gpus import Gpu, Placement, worker_environment
+from shared.reading_record import SUSPECTS_VARIABLE
 from shared.run_directory import RunDirectory
 from shared.worker_processes import WorkerProcess
 
@@ -135,7 +136,8 @@ class TrainingRun:
                     self._selector.unregister(child.reader.descriptor)
                     child.reader.drain()
                 del self._children[name]
-                self._act(supervision.Exited(name, status, time.monotonic()))
+                reading = child.was_reading()
+                self._act(supervision.Exited(name, status, time.monotonic(), reading))
 
     def _take_report(self, name: str, report: dict) -> None:
         kind, now_s = report["kind"], time.monotonic()
@@ -149,6 +151,8 @@ class TrainingRun:
             self._act(event)
         elif kind == "failure":
             self._act(supervision.Reported(name, kind, now_s, str(report.get("message"))))
+        elif kind == "convicted":
+            self._act(supervision.Reported(name, kind, now_s))
         else:
             self._act(supervision.Reported(name, "progress", now_s))
 
@@ -159,10 +163,10 @@ class TrainingRun:
             elif isinstance(action, supervision.Tell):
                 self._say(action.text)
             elif isinstance(action, supervision.Spawn):
-                self._spawn(action.worker)
+                self._spawn(action.worker, action.suspects)
             elif isinstance(action, supervision.TakeOver):
                 child = self._children[action.worker] = self._children.pop(action.spare)
-                child.take_over(action.worker)
+                child.take_over(action.worker, action.suspects)
             elif action.worker in self._children:
                 child = self._children[action.worker]
                 if isinstance(action, supervision.DumpStack):
@@ -172,7 +176,7 @@ class TrainingRun:
                 else:
                     child.send_signal(signal.SIGKILL)
 
-    def _spawn(self, name: str) -> None:
+    def _spawn(self, name: str, suspects: tuple[int, ...]) -> None:
         if name == MODEL_WORKER:
             role, gpu, module = "model", self._placement.model_gpu, "model_worker"
         else:
@@ -188,6 +192,7 @@ class TrainingRun:
             **worker_environment(gpu),
             "TANDEM_ROLE": role,
             START_VARIABLE: repr(self._started_s),
+            SUSPECTS_VARIABLE: ",".join(map(str, suspects)),
         }
         if name in self._spawned:
             environment[RESTART_VARIABLE] = "1"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shared.process_guard import PARENT_VARIABLE
+from shared.reading_record import RECORD_VARIABLE, ReadingRecord
 from shared.reporting import PIPE_VARIABLE
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -80,7 +81,9 @@ class WorkerProcess:
         self.name = name
         self._on_report = on_report
         report_read, report_write = os.pipe()
-        environment = child_environment({**environment, PIPE_VARIABLE: str(report_write)})
+        self._record, record = ReadingRecord.shared()
+        descriptors = {PIPE_VARIABLE: str(report_write), RECORD_VARIABLE: str(record)}
+        environment = child_environment({**environment, **descriptors})
         # A group of its own: Ctrl-C reaches the launcher only, which decides what it means.
         with open(log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -89,10 +92,11 @@ class WorkerProcess:
                 stdin=subprocess.PIPE if is_spare else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=(report_write,),
+                pass_fds=(report_write, record),
                 start_new_session=True,
             )
         os.close(report_write)
+        os.close(record)
         self.reader = LineReader(report_read, self._take_line)
 
     @property
@@ -107,11 +111,18 @@ class WorkerProcess:
         if isinstance(report, dict) and isinstance(report.get("kind"), str):
             self._on_report(self.name, report)
 
-    def take_over(self, name: str) -> None:
+    def take_over(self, name: str, suspects: tuple[int, ...]) -> None:
         """Have a spare go on under this name; one that has just died is noticed as any other."""
         self.name = name
+        order = json.dumps({"name": name, "suspects": suspects})
         with contextlib.suppress(BrokenPipeError), self.process.stdin as orders:
-            orders.write(f"{name}\n".encode())
+            orders.write(f"{order}\n".encode())
+
+    def was_reading(self) -> tuple[int, ...]:
+        """Of a data process that has ended: rows that it was decoding. To be asked once."""
+        rows = self._record.rows()
+        self._record.close()
+        return rows
 
     def send_signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)  # does nothing once the process has been waited for

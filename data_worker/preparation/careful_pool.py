@@ -11,10 +11,12 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
+
+from shared.supervision import signal_name
 
 STALL_S = 120.0  # no chunk finished for so long: something hangs
 ALONE_S = 60.0  # what one item may take when it is looked at alone
@@ -25,6 +27,7 @@ class Crashed(NamedTuple):
     """In place of an item's result: how the process that worked on it alone ended."""
 
     reason: str
+    status: int | None = None  # negative for a signal; None when it took too long
 
 
 def available_cores() -> int:
@@ -89,7 +92,9 @@ class CarefulPool:
                     for number in range(start, min(start + chunk_size, len(items)))
                 ]
                 in_flight.clear()
-                self._one_by_one(task, items, suspects, results)
+                alone = one_by_one(task, [items[number] for number in suspects], self._alone_s)
+                for number, result in zip(suspects, alone, strict=True):
+                    results[number] = result
                 num_done += len(suspects)
                 progress(num_done)
         return results
@@ -109,24 +114,29 @@ class CarefulPool:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
 
-    def _one_by_one(self, task, items, suspects: list[int], results: list[Any]) -> None:
-        """Work on each suspect with nothing else in flight, so that a crash names its item."""
-        lone = _LoneWorker(self._context, task, self._alone_s)
-        try:
-            for number in suspects:
-                results[number] = lone.run(items[number])
-                if isinstance(results[number], Crashed):
-                    # Convicted only when a process that has done nothing else dies of it too.
-                    results[number] = lone.run(items[number])
-        finally:
-            lone.end()
+
+def one_by_one(
+    task: Callable[[Any], Any], items: Iterable[Any], alone_s: float = ALONE_S
+) -> Iterator[Any]:
+    """`task(item)` of each item with nothing else in flight, so that a crash names its item."""
+    lone = _LoneWorker(task, alone_s)
+    try:
+        for item in items:
+            result = lone.run(item)
+            if isinstance(result, Crashed):
+                # Convicted only when a process that has done nothing else dies of it too.
+                result = lone.run(item)
+            yield result
+    finally:
+        lone.end()
 
 
 class _LoneWorker:
     """One process that works on one item at a time and is replaced when it dies or hangs."""
 
-    def __init__(self, context, task: Callable[[Any], Any], alone_s: float):
-        self._context, self._task, self._alone_s = context, task, alone_s
+    def __init__(self, task: Callable[[Any], Any], alone_s: float):
+        self._context = multiprocessing.get_context("spawn")
+        self._task, self._alone_s = task, alone_s
         self._process = None
 
     def run(self, item: Any) -> Any:
@@ -146,7 +156,8 @@ class _LoneWorker:
             self._process.join(self._alone_s)
             status = self._process.exitcode
             self.end()
-            return Crashed(f"looking at it crashes the process ({_status_name(status)})")
+            reason = f"looking at it crashes the process ({_status_name(status)})"
+            return Crashed(reason, status)
         if failed:
             raise result
         return result
@@ -160,12 +171,7 @@ class _LoneWorker:
 
 
 def _status_name(status: int | None) -> str:
-    if status is not None and status < 0:
-        try:
-            return signal.Signals(-status).name
-        except ValueError:
-            return f"signal {-status}"
-    return f"exit status {status}"
+    return signal_name(-status) if status and status < 0 else f"exit status {status}"
 
 
 def _run_chunk(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -389,7 +389,8 @@ def test_an_item_that_crashes_its_process_costs_only_itself(faulty):
     counts = []
     with CarefulPool(2) as pool:
         results = pool.map(faulty, items, 8, counts.append)
-    assert results[7] == results[41] == Crashed("looking at it crashes the process (SIGSEGV)")
+    crashed = Crashed("looking at it crashes the process (SIGSEGV)", -signal.SIGSEGV)
+    assert results[7] == results[41] == crashed
     assert [r for n, r in enumerate(results) if n not in (7, 41)] == [
         item * 2 for item in items if item != "crash"]
     assert counts == sorted(counts) and counts[-1] == 60

@@ -7,6 +7,7 @@ import pytest
 
 from data_worker.readers import ReaderPool, next_reader_count
 from shared.errors import AudioError
+from shared.reading_record import ReadingRecord
 
 DEADLINE_S = 10.0
 
@@ -47,6 +48,26 @@ def test_readers_work_at_the_same_time(make_pool):
     futures = [pool.read(0), pool.read(1)]
     for future in futures:
         future.result(DEADLINE_S)
+
+
+def test_what_is_being_read_is_on_record_until_it_is_read(make_pool):
+    record, both = ReadingRecord(), threading.Barrier(3, timeout=DEADLINE_S)
+
+    def load(row):
+        both.wait()  # both are being read
+        both.wait()  # and the test has looked
+        if row == 4:
+            raise AudioError("it is gone")
+
+    pool = make_pool(load, num_threads=2, record=record)
+    futures = [pool.read(9), pool.read(4)]
+    both.wait()
+    assert record.rows() == (4, 9)
+    both.wait()
+    futures[0].result(DEADLINE_S)
+    with pytest.raises(AudioError):
+        futures[1].result(DEADLINE_S)
+    assert record.rows() == ()
 
 
 def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+from pathlib import Path
 
 import psutil
 import pytest
@@ -113,28 +114,33 @@ def test_the_workers_die_with_a_killed_launcher(runs):
     assert again.wait() == 0, again.text + runs.logs("run")
 
 
-def test_an_utterance_that_vanishes_is_left_out_and_named(runs, tmp_path):
+def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(runs, tmp_path):
     corpus = tmp_path / "corpus"
     shutil.copytree(runs.corpus, corpus)
     runs.corpus = corpus
     flags = ("--max-steps", "14", "--max-bad-fraction", "0.2", "--cache", "off")
     runs.finish("one", *flags, "--prepare-only")
-    shutil.copytree(runs.folder / "one", runs.folder / "two")
     victim = sorted((corpus / "wavs").iterdir())[3]
+    # The first time it crashes whoever opens it; what the preparation found is known already.
+    faulty = Path(__file__).resolve().parents[1] / "faulty"
+    crashing = runs.finish(
+        "three", *flags, "--data-workers", "3", TANDEM_FAULTY_FILE=str(victim),
+        PYTHONPATH=os.pathsep.join([str(faulty), runs.environment["PYTHONPATH"]]),
+    )  # fmt: skip
+    assert "killed by SIGSEGV; starting it again" in crashing.text
+    assert "decoding it crashes the process (SIGSEGV)" in crashing.text
+    # The second time it is cut short. By hand, so that the launcher does not look at it again.
     victim.write_bytes(victim.read_bytes()[:60])
-    # By hand, so that the launcher does not look at the data again.
-    for name, count in (("one", 1), ("two", 2)):
-        folder = str(runs.folder / name)
-        workers = [runs.python("-m", "data_worker", "--run", folder) for _ in range(count)]
-        model = runs.python("-m", "model_worker", "--run", folder)
-        assert model.wait() == 0, model.text
-        for worker in workers:
-            assert worker.wait() == 0, worker.text
+    folder = str(runs.folder / "one")
+    workers = [runs.python("-m", f"{side}_worker", "--run", folder) for side in ("data", "model")]
+    for worker in workers:
+        assert worker.wait() == 0, worker.text
+    for name in ("one", "three"):
         lines = (runs.folder / name / "quarantine.jsonl").read_text().splitlines()
         named = [json.loads(line) for line in lines]
         assert {record["path"] for record in named} == {f"wavs/{victim.name}"}
         assert all("from_batch" in record for record in named)
-    assert runs.audit("one") == runs.audit("two")
+    assert runs.audit("one") == runs.audit("three")
     assert victim.stem not in runs.audit("one").decode()
 
 

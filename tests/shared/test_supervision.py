@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.supervision import (
+    CRASH_SIGNALS,
     RESTART_WINDOW_S,
     STANDING_BY,
     AskToStop,
@@ -149,6 +150,42 @@ def test_a_spare_is_stopped_with_the_data_workers():
     assert supervisor.handle(Exited(SPARE, 130, 3.1)) == []
     (finish,) = supervisor.handle(Exited(DATA, 130, 3.2))
     assert finish.exit_code == 130
+
+
+@pytest.mark.parametrize("number", sorted(CRASH_SIGNALS), ids=lambda number: number.name)
+def test_a_crash_makes_suspects_of_the_files_that_were_being_read(number):
+    actions = started().handle(Exited(DATA, -number, 5.0, reading=(3, 7)))
+    assert without_words(actions) == [Spawn(DATA, suspects=(3, 7))]
+
+
+@pytest.mark.parametrize("status", [-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, 1, 70])
+def test_any_other_death_makes_no_suspects(status):
+    actions = started().handle(Exited(DATA, status, 5.0, reading=(3, 7)))
+    assert without_words(actions) == [Spawn(DATA)]
+
+
+def test_suspects_are_remembered_until_someone_who_has_looked_at_them_works():
+    supervisor = started()
+    supervisor.handle(Exited(DATA, -signal.SIGSEGV, 1.0, reading=(3, 7)))
+    supervisor.handle(Exited(DATA, -signal.SIGKILL, 2.0, reading=()))
+    assert supervisor.handle(Ticked(3.0)) == [Spawn(DATA, suspects=(3, 7))]
+    supervisor.handle(Reported(DATA, "progress", 4.0))
+    actions = supervisor.handle(Exited(DATA, -signal.SIGKILL, 5.0, reading=(9,)))
+    assert without_words(actions) == [Spawn(DATA)]
+
+
+def test_a_spare_that_takes_over_after_a_crash_is_told_the_suspects():
+    actions = with_a_spare().handle(Exited(DATA, -signal.SIGBUS, 2.0, reading=(3,)))
+    assert without_words(actions) == [TakeOver(SPARE, DATA, suspects=(3,))]
+
+
+def test_deaths_for_which_a_file_is_convicted_do_not_count():
+    supervisor = started(max_restarts=2)
+    for now_s in range(1, 30):
+        actions = supervisor.handle(Exited(DATA, -signal.SIGSEGV, float(now_s), reading=(now_s,)))
+        assert without_words(actions) == [Spawn(DATA, suspects=(now_s,))]
+        supervisor.handle(Reported(DATA, "convicted", now_s + 0.1))
+        supervisor.handle(Reported(DATA, "progress", now_s + 0.2))
 
 
 def test_a_model_worker_that_is_killed_is_restarted_and_the_data_workers_stay():
@@ -346,7 +383,7 @@ happenings = st.one_of(
     st.tuples(st.just("exit"), moments, st.sampled_from(NAMES),
               st.sampled_from([0, 1, 2, 130, -9, -11, 70])),
     st.tuples(st.just("report"), moments, st.sampled_from(NAMES),
-              st.sampled_from(["phase", "standing by", "progress", "failure"]),
+              st.sampled_from(["phase", "standing by", "progress", "convicted", "failure"]),
               st.sampled_from([0.0, 3.0, 60.0])),
 )  # fmt: skip
 
