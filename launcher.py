@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": ("shared.commands.demo", "make a small speech corpus and train on two fake GPUs"),
     "validate": ("shared.commands.validate", "the five checks of a two-GPU machine"),
     "check-data": ("shared.commands.check_data", "every bad row of a data set, with its reason"),
+    "keys": ("shared.commands.keys", "make the keys of a run beyond one host"),
     "report": ("shared.commands.report", "write a run's report.html again"),
     "speak": ("shared.commands.speak", "text to a wav, with the voice of a run"),
     "export": ("shared.commands.export", "the voice of a run as a SavedModel"),

@@ -7,8 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from shared.endpoints import check_endpoint, default_endpoint
+from shared.endpoints import check_endpoint, connectable, default_endpoint
 from shared.errors import TandemError
+from shared.keys import load_client_keys
 from shared.reading_record import suspects_from_environment
 from shared.reporting import Reporter
 from shared.supervision import EXIT_INTERRUPTED
@@ -48,7 +49,9 @@ def _work(reporter: Reporter) -> int:
     should_stop = StopFlag()
     device_kind = fix_gpu("data", flags, config)
     endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
-    endpoint = check_endpoint(endpoint)
+    key_path = flags.keys or config.run.keys
+    endpoint = connectable(check_endpoint(endpoint, has_keys=bool(key_path)))
+    keys = load_client_keys(key_path) if key_path else None
     tf = start_tensorflow("data", device_kind, config)
     if device_kind != "cpu":
         reporter.say("   Configured memory growth for data GPU")
@@ -81,7 +84,7 @@ def _work(reporter: Reporter) -> int:
         convicted = find_guilty(suspects, lambda row: arguments_of(config, index, row), reporter)
     progress, busy = Progress(reporter), busy_meter(device_kind)
     server = DataServer(
-        ClientSocket(endpoint, config.run.run_id),
+        ClientSocket(endpoint, config.run.run_id, keys=keys),
         make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
             config, index, plan, extractor, on_done, progress.note, lambda: busy.share,

@@ -91,7 +91,7 @@ class DataServer:
         self._should_stop = should_stop
         self._pending: set[int] = set()
         self._exclusions = Exclusions()
-        self._next_hello_s = 0.0
+        self._next_hello_s = self._next_handshake_word_s = 0.0
         self._waiting_since_s = self._said_waiting_s = time.monotonic()
 
     def serve(self) -> str:
@@ -108,6 +108,7 @@ class DataServer:
             while not self._should_stop():
                 self._introduce()
                 poller.poll(_POLL_MS)
+                self._look_at_handshakes()
                 for received in self._socket.receive_waiting():
                     reason = self._take(received)
                     if reason is not None:
@@ -140,6 +141,17 @@ class DataServer:
         if not self._socket.session and now_s - self._said_waiting_s > _WAITING_SAID_EVERY_S:
             self._said_waiting_s = now_s
             log.info("waiting for the model process at %s", self._socket.endpoint)
+
+    def _look_at_handshakes(self) -> None:
+        """Raises TandemError when this process's key was refused."""
+        now_s = time.monotonic()
+        if self._socket.handshake_failed() and now_s >= self._next_handshake_word_s:
+            self._next_handshake_word_s = now_s + _WAITING_SAID_EVERY_S
+            log.warning(
+                "the handshake with the model process at %s failed. The keys of the two sides must "
+                "come from one 'launcher.py keys', and both sides or neither be given --keys.",
+                self._socket.endpoint,
+            )
 
     def _take(self, received: messages.Envelope | ProtocolError) -> str | None:
         """Handle one message; a reason when the run is over."""

@@ -9,6 +9,7 @@ import time
 
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.errors import TandemError
+from shared.keys import load_server_keys
 from shared.process_guard import keep_freed_memory
 from shared.reporting import Reporter
 from shared.training_run import START_VARIABLE
@@ -47,7 +48,9 @@ def _work(reporter: Reporter) -> int:
     should_stop = StopFlag()
     device_kind = fix_gpu("model", flags, config)
     endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
-    endpoint = check_endpoint(endpoint)
+    key_path = flags.keys or config.run.keys
+    endpoint = check_endpoint(endpoint, has_keys=bool(key_path))
+    keys = load_server_keys(key_path) if key_path else None
     start_tensorflow("model", device_kind, config)
     if device_kind != "cpu":
         reporter.say("   Configured memory growth for model GPU")
@@ -55,7 +58,7 @@ def _work(reporter: Reporter) -> int:
     # Everything below imports TensorFlow, whose device had to be settled first.
     from model_worker.session import Session
 
-    session = Session(run, config, endpoint, device_kind, reporter, should_stop, started_s)
+    session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
     try:
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")

@@ -138,7 +138,8 @@ class Receiver:
 
     def _loop(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._socket.socket, zmq.POLLIN)
+        for socket in self._socket.sockets:
+            poller.register(socket, zmq.POLLIN)
         poller.register(self._wake_fd, zmq.POLLIN)
         next_ping_s = 0.0
         while self._stop_reason is None:
@@ -146,6 +147,8 @@ class Receiver:
             if self._wake_fd in ready:
                 os.eventfd_read(self._wake_fd)
             self._note_taken()
+            for reason in self._socket.refused_handshakes():
+                self._note_refusal(reason)
             if self._socket.socket in ready:
                 for peer, received in self._socket.receive_waiting():
                     self._handle(peer, received)
@@ -201,10 +204,13 @@ class Receiver:
         else:
             self._refuse(peer, f"{type(message).__name__} is not for the model process.")
 
-    def _refuse(self, peer: bytes, reason: str) -> None:
+    def _note_refusal(self, reason: str) -> None:
         self.refused["refused"] += 1
         if sum(self.refused.values()) <= _BAD_MESSAGES_LOGGED:
             log.warning("refused a peer: %s", reason)
+
+    def _refuse(self, peer: bytes, reason: str) -> None:
+        self._note_refusal(reason)
         self._socket.send(peer, messages.Refused(reason[:500]))
 
     def _welcome(self, peer: bytes, run: str, hello: messages.Hello) -> None:

@@ -36,6 +36,7 @@ from model_worker.validation import Validation
 from shared.config import Config
 from shared.exclusions import Exclusions
 from shared.index import Index
+from shared.keys import ServerKeys
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
 from shared.run_plan import data_device_kind, plan_of, total_steps
@@ -59,6 +60,7 @@ class Session:
         run: RunDirectory,
         config: Config,
         endpoint: str,
+        keys: ServerKeys | None,
         device_kind: str,
         reporter: Reporter,
         should_stop: Callable[[], bool],
@@ -67,6 +69,7 @@ class Session:
         self._run = run
         self._config = config
         self._endpoint = endpoint
+        self._keys = keys
         self._busy = busy_meter(device_kind)
         self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
         self._reporter = reporter
@@ -216,7 +219,7 @@ class Session:
             self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
             raise_if_too_many_bad(num_bad, len(index), config.data.max_bad_fraction)
 
-        socket = ServerSocket(self._endpoint, config.run.run_id)
+        socket = ServerSocket(self._endpoint, config.run.run_id, keys=self._keys)
         return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
 
     def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:

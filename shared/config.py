@@ -316,6 +316,11 @@ class RunConfig:
         None,
         "where batches flow: ipc://PATH or tcp://127.0.0.1:PORT (default: a private ipc socket)",
     )
+    keys: str | None = option(
+        "str",
+        None,
+        "folder of 'launcher.py keys', for an endpoint beyond this machine: tcp://HOST:PORT",
+    )
     samples: int = option(
         "int", 2, "held-out sentences spoken at each validation", minimum=0, maximum=16
     )

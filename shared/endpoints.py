@@ -6,12 +6,14 @@ import fcntl
 import hashlib
 import ipaddress
 import os
+import re
 import stat
 import tempfile
 from pathlib import Path
 
 from shared.errors import ConfigError
 
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}")
 _MAX_IPC_PATH_BYTES = 107  # sockaddr_un's limit, less its NUL
 
 
@@ -30,11 +32,11 @@ def _runtime_directory() -> Path:
     raise ConfigError("no writable directory for sockets; set XDG_RUNTIME_DIR to a short one.")
 
 
-def check_endpoint(endpoint: str) -> str:
+def check_endpoint(endpoint: str, has_keys: bool = False) -> str:
     """Return the endpoint if it can be used.
 
     Raises:
-        ConfigError: it is malformed, too long, or open to more than this machine.
+        ConfigError: it is malformed, too long, or open to more than this machine without keys.
     """
     if endpoint.startswith("ipc://"):
         path = endpoint.removeprefix("ipc://")
@@ -47,11 +49,11 @@ def check_endpoint(endpoint: str) -> str:
             )
         return endpoint
     if endpoint.startswith("tcp://"):
-        return _check_tcp(endpoint)
+        return _check_tcp(endpoint, has_keys)
     raise ConfigError(f"{endpoint}: expected ipc:///PATH or tcp://127.0.0.1:PORT.")
 
 
-def _check_tcp(endpoint: str) -> str:
+def _check_tcp(endpoint: str, has_keys: bool) -> str:
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     if not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
         raise ConfigError(f"{endpoint}: the port must be a number from 1 to 65535.")
@@ -64,12 +66,24 @@ def _check_tcp(endpoint: str) -> str:
         address = ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)
     except ValueError:
         address = None
-    if address is None or not address.is_loopback:
+    if address is not None and address.is_loopback:
+        return endpoint
+    if not has_keys:
         raise ConfigError(
             f"{endpoint}: only loopback addresses are open to plain TCP, because anyone who can "
-            f"reach the port could feed the training. Use tcp://127.0.0.1:{port}."
+            f"reach the port could feed the training. Use tcp://127.0.0.1:{port}, or make keys "
+            "with 'python launcher.py keys' and give --keys."
         )
+    if address is None and host != "*" and not _HOST_NAME.fullmatch(host):
+        raise ConfigError(f"{endpoint}: {host!r} is neither an address nor a name of a host.")
     return endpoint
+
+
+def connectable(endpoint: str) -> str:
+    """Where to connect to on this host when a model process listens on all of its addresses."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    here = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host)
+    return f"tcp://{here}:{port}" if here and endpoint.startswith("tcp://") else endpoint
 
 
 def make_private_directory(endpoint: str) -> None:

@@ -27,7 +27,9 @@ def with_absolute_paths(config: Config) -> Config:
         data, train_data=str(Path(data.train_data).resolve()), val_data=val_data
     )
     training = dataclasses.replace(training, init_from=init_from)
-    return dataclasses.replace(config, data=data, training=training)
+    keys = str(Path(config.run.keys).resolve()) if config.run.keys else None
+    run = dataclasses.replace(config.run, keys=keys)
+    return dataclasses.replace(config, data=data, training=training, run=run)
 
 
 def check_init_from(config: Config) -> None:

@@ -13,7 +13,9 @@ import zmq
 
 from shared import codec
 from shared.endpoints import claim_endpoint, make_private_directory
-from shared.errors import ConfigError, ProtocolError
+from shared.errors import ConfigError, ProtocolError, TandemError
+from shared.handshakes import HandshakeWatch, KeyCheck, set_client_keys, set_server_keys
+from shared.keys import ClientKeys, ServerKeys
 from shared.messages import Envelope, Message
 
 _LINGER_MS = 1000  # long enough for a last message, short enough never to hang an exit
@@ -47,24 +49,56 @@ def _while_any_wait(socket: zmq.Socket) -> Iterator[int]:
 class ServerSocket:
     """The model process's end: binds, knows each peer by the identity ZeroMQ gave it."""
 
-    def __init__(self, endpoint: str, run: str, context: zmq.Context | None = None):
+    def __init__(
+        self,
+        endpoint: str,
+        run: str,
+        context: zmq.Context | None = None,
+        keys: ServerKeys | None = None,
+    ):
+        """With `keys`, only those whose keys are on the list are let in."""
         make_private_directory(endpoint)
         self._claim = claim_endpoint(endpoint)
         self.endpoint = endpoint
         self.session = uuid.uuid4().hex
         self._run = run
         self._sequence = 0
-        self.socket = (context or zmq.Context.instance()).socket(zmq.ROUTER)
+        context = context or zmq.Context.instance()
+        self.socket = context.socket(zmq.ROUTER)
         _configure(self.socket)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._watch = HandshakeWatch(self.socket)
+        self._key_check = None
+        if keys is not None:
+            self._key_check = KeyCheck(context, keys)
+            set_server_keys(self.socket, keys)
+        self._is_bound = False
         try:
             self.socket.bind(endpoint)
+            self._is_bound = True
         except zmq.ZMQError as error:
             self.close()
             raise ConfigError(
                 f"{endpoint}: can't listen there ({error.strerror}). "
                 "Is another run using it? Choose another --endpoint."
             ) from None
+
+    @property
+    def sockets(self) -> list[zmq.Socket]:
+        """All that the thread that has this socket must wait on."""
+        key_check = [self._key_check.socket] if self._key_check is not None else []
+        return [self.socket, self._watch.socket, *key_check]
+
+    def refused_handshakes(self) -> Iterator[str]:
+        """Answer the handshakes that wait; a sentence for each one that came to nothing."""
+        if self._key_check is not None:
+            yield from self._key_check.answer_waiting()
+        for kind in self._watch.failures():
+            if kind != zmq.EVENT_HANDSHAKE_FAILED_AUTH:  # that one has been told
+                yield (
+                    "a handshake failed: the peer has another model process's key, or keys where "
+                    "this side has none (or the reverse), or is no data process at all."
+                )
 
     def send(self, peer: bytes, message: Message) -> bool:
         """Send to one peer; False when it is no longer there."""
@@ -90,6 +124,15 @@ class ServerSocket:
             yield identity.bytes, envelope
 
     def close(self) -> None:
+        """Returns when the endpoint can be listened on again, as after a roll-back."""
+        if self.socket.closed:
+            return
+        if self._is_bound and not self.endpoint.startswith("inproc://"):
+            self.socket.unbind(self.endpoint)
+            self._watch.wait_until_closed()
+        self._watch.close()
+        if self._key_check is not None:
+            self._key_check.close()
         self.socket.close()
         if self._claim is not None:
             os.close(self._claim)
@@ -99,7 +142,13 @@ class ServerSocket:
 class ClientSocket:
     """A data process's end: connects, and takes on the session that the model process gives."""
 
-    def __init__(self, endpoint: str, run: str, context: zmq.Context | None = None):
+    def __init__(
+        self,
+        endpoint: str,
+        run: str,
+        context: zmq.Context | None = None,
+        keys: ClientKeys | None = None,
+    ):
         self.endpoint = endpoint
         self.session = ""
         self._run = run
@@ -110,7 +159,25 @@ class ClientSocket:
         self.socket.setsockopt(zmq.SNDBUF, _SEND_BUFFER_BYTES)
         self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+        self._watch = HandshakeWatch(self.socket)
+        if keys is not None:
+            set_client_keys(self.socket, keys)
         self.socket.connect(endpoint)
+
+    def handshake_failed(self) -> bool:
+        """Whether a handshake has been broken off since this was last asked.
+
+        Raises:
+            TandemError: the model process does not let this data process's key in.
+        """
+        kinds = list(self._watch.failures())
+        if zmq.EVENT_HANDSHAKE_FAILED_AUTH in kinds:
+            raise TandemError(
+                f"the model process at {self.endpoint} refused this data process's key: it is not "
+                "on the list. Make one with 'python launcher.py keys --name NAME' where the model "
+                "process's keys are, and restart the model process."
+            )
+        return bool(kinds)
 
     def send(self, message: Message) -> None:
         """Send without copying: the arrays of a message must not be written to any more."""
@@ -127,4 +194,6 @@ class ClientSocket:
                 yield error
 
     def close(self) -> None:
+        if not self.socket.closed:
+            self._watch.close()
         self.socket.close()

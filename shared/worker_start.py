@@ -29,6 +29,8 @@ def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
     parser.add_argument("--name", help="name in logs and messages")
     parser.add_argument(endpoint_flag, dest="endpoint", metavar="ENDPOINT",
                         help="ipc:///PATH or tcp://127.0.0.1:PORT (default: the run's own)")
+    parser.add_argument("--keys", metavar="PATH", help="key file, or folder of 'launcher.py keys', "
+                        "for tcp://HOST:PORT (default: as configured)")
     return parser
 
 

@@ -40,8 +40,7 @@ def run(config: Config, started_s: float) -> RunResult:
     placement = place(config.data, list_gpus(config.run.fake_gpus))
     _check_data_folders(config)
     check_init_from(config)
-    if config.run.endpoint:
-        check_endpoint(config.run.endpoint)
+    _check_endpoint(config)
     run_dir = config.run.run_dir or _new_run_dir()
     directory = RunDirectory(run_dir)
     _announce(config, placement)
@@ -58,9 +57,9 @@ def _run_locked(
 ) -> RunResult:
     run_id = config.run.run_id or secrets.token_hex(8)
     run_dir = str(directory.path)
+    config = with_absolute_paths(config)
     config = dataclasses.replace(
-        with_absolute_paths(config),
-        run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id),
+        config, run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id)
     )
     say = _LoggedSay(directory)
     if config.run.fresh:
@@ -115,6 +114,17 @@ def _check_data_folders(config: Config) -> None:
     for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
         if folder is not None and not Path(folder).is_dir():
             raise InputError(f"{flag} {folder}: there is no such folder.")
+
+
+def _check_endpoint(config: Config) -> None:
+    """Where the batches will flow, and the keys for it, before anything heavy starts."""
+    if config.run.keys:
+        from shared.keys import load_client_keys, load_server_keys
+
+        load_server_keys(config.run.keys)
+        load_client_keys(config.run.keys)
+    if config.run.endpoint:
+        check_endpoint(config.run.endpoint, has_keys=bool(config.run.keys))
 
 
 def _announce(config: Config, placement: Placement) -> None:

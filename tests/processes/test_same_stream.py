@@ -29,10 +29,17 @@ def test_the_audit_is_the_same_with_any_workers_buffer_cache_and_endpoint(
 
 def test_workers_started_by_hand_make_the_same_run(runs, undisturbed):
     runs.finish("run", "--max-steps", "14", "--prepare-only")
-    folder, endpoint = str(runs.folder / "run"), f"tcp://127.0.0.1:{free_port()}"
+    folder, port, keys = str(runs.folder / "run"), free_port(), runs.folder / "keys"
+    assert runs.python("launcher.py", "keys", "--out", str(keys)).wait() == 0
     # The data process first: it waits for its peer.
-    data = runs.python("-m", "data_worker", "--run", folder, "--connect", endpoint)
-    model = runs.python("-m", "model_worker", "--run", folder, "--gpu", "1", "--listen", endpoint)
+    data = runs.python(
+        "-m", "data_worker", "--run", folder, "--connect", f"tcp://localhost:{port}",
+        "--keys", str(keys / "data_worker.key"),
+    )
+    model = runs.python(
+        "-m", "model_worker", "--run", folder, "--gpu", "1", "--listen", f"tcp://*:{port}",
+        "--keys", str(keys),
+    )  # fmt: skip
     assert model.wait() == 0, model.text
     assert data.wait() == 0, data.text
     assert runs.audit("run") == undisturbed.audit("run")

@@ -9,6 +9,7 @@ import pytest
 from shared.endpoints import (
     check_endpoint,
     claim_endpoint,
+    connectable,
     default_endpoint,
     make_private_directory,
     remove_socket,
@@ -64,6 +65,42 @@ def test_what_can_not_be_used_is_refused_with_its_reason(endpoint, said):
     with pytest.raises(ConfigError) as caught:
         check_endpoint(endpoint)
     assert str(caught.value).startswith(f"{endpoint}: {said}")
+
+
+def test_a_refused_address_comes_with_the_way_to_open_it():
+    with pytest.raises(ConfigError, match="launcher.py keys' and give --keys"):
+        check_endpoint("tcp://192.168.1.2:5555")
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://192.168.1.2:5555", "tcp://[2001:db8::1]:5555",
+     "tcp://train-1.example.org:5555"],
+)  # fmt: skip
+def test_with_keys_any_address_can_be_used(endpoint):
+    assert check_endpoint(endpoint, has_keys=True) == endpoint
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://:5555", "tcp://a b:5555", "tcp://[x]:5555", "tcp://-a:1", "tcp://a..b:1"]
+)
+def test_with_keys_it_must_still_be_an_address(endpoint):
+    with pytest.raises(ConfigError, match="neither an address nor a name"):
+        check_endpoint(endpoint, has_keys=True)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "used"),
+    [
+        ("tcp://*:5555", "tcp://127.0.0.1:5555"),
+        ("tcp://0.0.0.0:5555", "tcp://127.0.0.1:5555"),
+        ("tcp://[::]:5555", "tcp://[::1]:5555"),
+        ("tcp://10.0.0.7:5555", "tcp://10.0.0.7:5555"),
+        ("ipc:///tmp/*:1", "ipc:///tmp/*:1"),
+    ],
+)
+def test_who_listens_everywhere_is_found_here(endpoint, used):
+    assert connectable(endpoint) == used
 
 
 def test_the_default_endpoint_follows_from_the_run_alone_and_fits_a_socket(monkeypatch, tmp_path):

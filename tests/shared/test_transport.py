@@ -235,6 +235,16 @@ def test_a_port_that_is_taken_is_a_sentence(context):
             ServerSocket(endpoint, "run", context)
 
 
+def test_an_endpoint_can_be_listened_on_again_as_soon_as_it_is_closed(context, tmp_path):
+    tmp_path.chmod(0o700)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for endpoint in (f"tcp://127.0.0.1:{port}", f"ipc://{tmp_path}/s"):
+        for _ in range(30):
+            ServerSocket(endpoint, "run", context).close()
+
+
 def test_it_works_over_tcp_on_loopback(context):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

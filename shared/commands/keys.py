@@ -1,0 +1,34 @@
+"""`launcher.py keys`: key files for runs whose two sides are not on one host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.command_line import PlainParser
+from shared.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
+from shared.training_run import say_plainly
+
+
+def main(arguments: list[str]) -> int:
+    """Make the files and say where each belongs."""
+    parser = PlainParser(
+        prog="launcher.py keys",
+        usage="launcher.py keys [--out DIR] [--name NAME ...]",
+        description="Make the keys that a run needs beyond one host. Again in the same folder "
+        "with another --name: a key for one more data process.",
+    )
+    parser.add_argument("--out", default="keys", metavar="DIR", help="folder of the keys [keys]")
+    parser.add_argument(
+        "--name", action="append", metavar="NAME",
+        help=f"data process to make a key for; may be repeated [{DEFAULT_CLIENT}]",
+    )  # fmt: skip
+    flags = parser.parse_all(arguments)
+    folder = Path(flags.out)
+    for path in make_keys(folder, flags.name or [DEFAULT_CLIENT]):
+        if path.name == SERVER_FILE:
+            say_plainly(f"🔑 {path}: for the model process; it stays on its host")
+        else:
+            say_plainly(f"🔑 {path}: for a data process; copy it to its host, and keep it secret")
+    say_plainly(f"   python -m model_worker --run RUN --listen tcp://ADDRESS:PORT --keys {folder}")
+    say_plainly("   python -m data_worker --run RUN --connect tcp://ADDRESS:PORT --keys NAME.key")
+    return 0
