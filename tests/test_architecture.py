@@ -90,8 +90,11 @@ def test_there_are_sources_to_read():
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal",
                      "shelve", "jsonpickle", "msgpack_numpy"}  # fmt: skip
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_NAMES = FORBIDDEN_CALLS - {"compile"}  # not even handed to someone else
 FORBIDDEN_METHODS = {"load_model", "loads_pickle", "load_pickle", "enable_unsafe_deserialization",
-                     "send_pyobj", "recv_pyobj", "read_pickle", "to_pickle"}  # fmt: skip
+                     "send_pyobj", "recv_pyobj", "read_pickle", "to_pickle", "model_from_json",
+                     "model_from_config", "recv_serialized"}  # fmt: skip
+SHELLS = {"system", "popen", "getoutput", "getstatusoutput"}
 SAFE_YAML = {"safe_load", "safe_dump"}
 
 
@@ -109,21 +112,36 @@ def offences(tree):
                 yield node.lineno, f"imports {name}"
             if name.split(".")[-1] in FORBIDDEN_METHODS and name.split(".")[0] not in PACKAGES:
                 yield node.lineno, f"imports {name}"
+            top, _, rest = name.partition(".")
+            if (top == "yaml" and rest and rest not in SAFE_YAML) or (
+                top == "builtins" and rest in FORBIDDEN_CALLS
+            ):
+                yield node.lineno, f"imports {name}"
         if isinstance(node, ast.keyword):
             refused = isinstance(node.value, ast.Constant) and node.value.value is False
             if node.arg in ("object_hook", "ext_hook", "safe_mode") or (
                 node.arg == "allow_pickle" and not refused
             ):
                 yield node.value.lineno, node.arg
+            if node.arg == "shell" and not refused:
+                yield node.value.lineno, "a shell"
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id in FORBIDDEN_CALLS:
             yield node.lineno, f"calls {called.id}"
+        if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
+            yield node.lineno, f"names {node.id}"
         if isinstance(node, ast.Attribute):
+            if node.attr in SHELLS and isinstance(node.value, ast.Name) and (
+                node.value.id in ("os", "subprocess")
+            ):
+                yield node.lineno, f"uses {node.value.id}.{node.attr}"
             if node.attr in FORBIDDEN_METHODS:
                 yield node.lineno, f"uses {node.attr}"
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if owner == "yaml" and node.attr not in SAFE_YAML:
                 yield node.lineno, f"uses yaml.{node.attr}"
+            if owner == "torch" and node.attr == "load":
+                yield node.lineno, "uses torch.load"
             if owner == "builtins" and node.attr in FORBIDDEN_CALLS:
                 yield node.lineno, f"uses builtins.{node.attr}"
         if isinstance(node, ast.Constant) and node.value in FORBIDDEN_MODULES:
@@ -148,6 +166,19 @@ def test_no_file_turns_data_into_code(path):
         "exec(text)",
         "__import__('os')",
         "builtins.eval(text)",
+        "from builtins import exec",
+        "list(map(eval, texts))",
+        "run = exec",
+        "os.system(text)",
+        "subprocess.run(text, shell=True)",
+        "torch.load(path)",
+        "from marshal import loads as read",
+        "import marshal",
+        "from yaml import load",
+        "from yaml import Loader, safe_load",
+        "tf.keras.models.load_model(path)",
+        "keras.models.model_from_json(text)",
+        "socket.recv_serialized(read)",
         "np.load(path, allow_pickle=True)",
         "np.load(path, allow_pickle=flag)",
         "yaml.load(text)",
@@ -170,6 +201,11 @@ def test_the_reading_finds_what_it_is_for(line):
         "np.load(path, allow_pickle=False)",
         "yaml.safe_load(text)",
         "from model_worker.loaded_voice import load_model",
+        "from yaml import safe_load",
+        "re.compile(pattern)",
+        "model.compile(optimizer)",
+        "subprocess.run(words, shell=False)",
+        "platform.system()",
     ],
 )
 def test_the_reading_lets_the_safe_ways_pass(line):
