@@ -14,7 +14,7 @@ import zmq
 from data_worker.batch_maker import BatchMaker, FailedRow, MadeBatch
 from shared import messages
 from shared.cores import BusyMeter
-from shared.errors import ProtocolError, TandemError
+from shared.errors import ProtocolError, TandemError, VersionError
 from shared.exclusions import Exclusions
 from shared.reporting import Reporter
 from shared.transport import ClientSocket
@@ -155,6 +155,8 @@ class DataServer:
 
     def _take(self, received: messages.Envelope | ProtocolError) -> str | None:
         """Handle one message; a reason when the run is over."""
+        if isinstance(received, VersionError):
+            raise TandemError(f"the model process can't be understood: {received}")
         if isinstance(received, ProtocolError):
             log.warning("a message from the model process was not understood: %s", received)
             return None

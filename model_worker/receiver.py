@@ -19,6 +19,7 @@ import zmq
 
 from model_worker import ticket_ledger as ledger_module
 from model_worker.batch_queue import BatchQueue, ReceivedBatch
+from model_worker.peer_limits import PeerLimits
 from model_worker.ticket_ledger import TicketLedger
 from shared import messages
 from shared.buckets import BucketShape
@@ -33,7 +34,10 @@ _POLL_MS = 250
 _PING_EVERY_S = 0.5
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
 _EXCLUSIONS_PER_MESSAGE = 4000
-_BAD_MESSAGES_LOGGED = 20
+_REFUSALS_LOGGED = 20
+_REFUSALS_COUNTED_EVERY_S = 60.0
+_MAX_PEERS = 256
+_MAX_NAME = 128
 
 
 @dataclasses.dataclass
@@ -79,6 +83,9 @@ class Receiver:
         self._expected = expected
         self._on_exclusion = on_exclusion
         self._peers: dict[bytes, _Peer] = {}
+        self._limits = PeerLimits()
+        self._refusals_told = 0
+        self._refusals_told_s = 0.0
         self._taken = 0
         self._taken_lock = threading.Lock()
         self._grant_at = max(1, ledger.limit // 4)
@@ -147,7 +154,7 @@ class Receiver:
             if self._wake_fd in ready:
                 os.eventfd_read(self._wake_fd)
             self._note_taken()
-            for reason in self._socket.refused_handshakes():
+            for reason in self._socket.refused_at_the_door():
                 self._note_refusal(reason)
             if self._socket.socket in ready:
                 for peer, received in self._socket.receive_waiting():
@@ -157,6 +164,7 @@ class Receiver:
             if now_s >= next_ping_s:
                 next_ping_s = now_s + _PING_EVERY_S
                 self._ping(now_s)
+                self._tell_refusals(now_s)
                 self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
 
     def _note_taken(self) -> None:
@@ -178,8 +186,9 @@ class Receiver:
 
     def _forget(self, peer: bytes, reason: str) -> None:
         known = self._peers.pop(peer, None)
+        self._limits.forget(peer)
         if known is not None:
-            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, reason)
+            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, _plain(reason))
         self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
 
     def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
@@ -191,8 +200,8 @@ class Receiver:
             self._welcome(peer, received.run, message)
             return
         if peer not in self._peers or received.session != self._socket.session:
-            self.refused["unknown session"] += 1
-            self._socket.send(peer, messages.Introduce())
+            if self._bears(peer, "unknown session"):
+                self._socket.send(peer, messages.Introduce())
             return
         self._peers[peer].heard_s = time.monotonic()
         if isinstance(message, messages.BatchReady):
@@ -204,20 +213,45 @@ class Receiver:
         else:
             self._refuse(peer, f"{type(message).__name__} is not for the model process.")
 
+    def _bears(self, peer: bytes, what: str) -> bool:
+        """Count a message that is of no use; False when its sender has been hung up on for it."""
+        self.refused[what] += 1
+        if self._limits.bears(peer, peer in self._peers, time.monotonic()):
+            return True
+        self.refused["hung up on"] += 1
+        self._socket.hang_up_on_sender()
+        self._forget(peer, "it sent too many messages of no use")
+        return False
+
     def _note_refusal(self, reason: str) -> None:
+        """The first refusals are told one by one, those after them are counted."""
         self.refused["refused"] += 1
-        if sum(self.refused.values()) <= _BAD_MESSAGES_LOGGED:
-            log.warning("refused a peer: %s", reason)
+        if self.refused["refused"] <= _REFUSALS_LOGGED:
+            log.warning("refused a peer: %s", _plain(reason))
+
+    def _tell_refusals(self, now_s: float) -> None:
+        count = sum(self.refused.values())
+        if now_s - self._refusals_told_s < _REFUSALS_COUNTED_EVERY_S or count == self._refusals_told:
+            return
+        self._refusals_told, self._refusals_told_s = count, now_s
+        log.info("refused so far: %s", dict(self.refused))
 
     def _refuse(self, peer: bytes, reason: str) -> None:
         self._note_refusal(reason)
-        self._socket.send(peer, messages.Refused(reason[:500]))
+        if self._bears(peer, "useless"):
+            self._socket.send(peer, messages.Refused(_plain(reason)))
 
     def _welcome(self, peer: bytes, run: str, hello: messages.Hello) -> None:
         reason = self._mismatch(run, hello)
+        others = {known.name for known in self._peers.values()} - {hello.worker}
+        if not reason and len(others) >= _MAX_PEERS:
+            reason = f"there are {_MAX_PEERS} data processes already."
         if reason:
             self._refuse(peer, reason)
             return
+        if not self._bears(peer, "introductions"):
+            return
+        self._socket.admit_sender()
         now_s = time.monotonic()
         if peer not in self._peers:
             for other, known in list(self._peers.items()):
@@ -225,6 +259,7 @@ class Receiver:
                     self._forget(other, f"replaced by pid {hello.pid}")
             log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
             self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
+            self._limits.forget(peer)
             self._socket.send(peer, messages.Welcome(hello.worker))
             self.first_worker_s = self.first_worker_s or now_s
         self._peers[peer].heard_s = now_s
@@ -234,6 +269,8 @@ class Receiver:
 
     def _mismatch(self, run: str, hello: messages.Hello) -> str | None:
         expected = self._expected
+        if not 0 < len(hello.worker) <= _MAX_NAME or not hello.worker.isprintable():
+            return f"its name is not one of 1 to {_MAX_NAME} printable characters."
         if run != expected.run:
             return "this model process serves another run. Give both workers the same --run."
         if hello.index_fingerprint != expected.index_fingerprint:
@@ -242,7 +279,7 @@ class Receiver:
             return "the settings differ from the model process's. Copy the run's config.toml again."
         if hello.device_kind != expected.device_kind:
             return (
-                f"it computes on a {hello.device_kind} where the run's data processes use a "
+                f"it computes on a {hello.device_kind[:20]} where the run's data processes use a "
                 f"{expected.device_kind}, which would make other batches."
             )
         return None
@@ -269,6 +306,8 @@ class Receiver:
                 self._note_first(peer)
             else:
                 self._act([action])
+                if isinstance(action, ledger_module.Drop):
+                    self._bears(peer, "batches dropped")
 
     def _note_first(self, peer: bytes) -> None:
         known = self._peers[peer]
@@ -290,12 +329,13 @@ class Receiver:
         # Another worker may have made the batch meanwhile, and it may be on the device already.
         held = self._ledger.is_held_by(peer, message.batch)
         if not held or message.row >= self._expected.num_rows:
+            self._bears(peer, "failures dropped")
             return
         exclusions = self.exclusions
         if self._plan.contains(message.batch, message.row, exclusions):
             exclusions = exclusions.with_added(message.row, message.batch)
         if exclusions is not self.exclusions:
-            self._on_exclusion(message.row, message.batch, message.reason)
+            self._on_exclusion(message.row, message.batch, _plain(message.reason))
         affected = frozenset(
             n
             for n in self._ledger.in_flight()
@@ -330,6 +370,11 @@ class Receiver:
                 return False
             known.known_exclusions += len(entries)
         return self._socket.send(peer, messages.MakeBatch(batch, version))
+
+
+def _plain(text: str) -> str:
+    """Words from outside as they may stand in a log or on a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text[:1000])
 
 
 @functools.cache

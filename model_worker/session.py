@@ -33,6 +33,8 @@ from model_worker.training_loop import (
 )
 from model_worker.training_state import Position, groups_of, restore, state_of
 from model_worker.validation import Validation
+from shared.array_block import ALIGNMENT_BYTES
+from shared.codec import MAX_ARRAYS
 from shared.config import Config
 from shared.exclusions import Exclusions
 from shared.index import Index
@@ -219,7 +221,13 @@ class Session:
             self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
             raise_if_too_many_bad(num_bad, len(index), config.data.max_bad_fraction)
 
-        socket = ServerSocket(self._endpoint, config.run.run_id, keys=self._keys)
+        largest = max(shape.nbytes for shape in plan.buckets)
+        socket = ServerSocket(
+            self._endpoint,
+            config.run.run_id,
+            keys=self._keys,
+            max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
+        )
         return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
 
     def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:

@@ -18,7 +18,7 @@ import numpy as np
 
 from shared import messages
 from shared.array_block import ArrayBlock, offsets_of
-from shared.errors import ProtocolError
+from shared.errors import ProtocolError, VersionError
 from shared.messages import PROTOCOL_VERSION, Envelope
 
 MAX_HEADER_BYTES = 256 * 1024
@@ -91,7 +91,7 @@ def decode(frames: Sequence[Any]) -> Envelope:
         raise ProtocolError(f"a message of {len(frames)} frames; expected 1 to {MAX_FRAMES}.")
     header = _unpack_header(frames[0])
     if header["v"] != PROTOCOL_VERSION:
-        raise ProtocolError(
+        raise VersionError(
             f"protocol version {_shown(header['v'])}; this side speaks {PROTOCOL_VERSION}. "
             "Install the same version of Tandem on both sides."
         )

@@ -39,3 +39,7 @@ class CheckpointError(TandemError):
 
 class ProtocolError(TandemError):
     """A message from the other side is malformed or does not belong to this run."""
+
+
+class VersionError(ProtocolError):
+    """The other side speaks another version of the protocol."""

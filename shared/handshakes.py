@@ -17,7 +17,7 @@ from shared.keys import ClientKeys, ServerKeys
 
 _ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 _ZAP_DOMAIN = b"tandem"
-_FAILURES = (
+FAILURES = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -56,21 +56,20 @@ class KeyCheck:
 
 
 class HandshakeWatch:
-    """Tells of handshakes that failed on a socket, and of the end of its listening."""
+    """Tells of handshakes that failed on a socket, of the end of its listening, and more."""
 
-    def __init__(self, socket: zmq.Socket):
+    def __init__(self, socket: zmq.Socket, more_events: int = 0):
         self._watched = socket
-        self.socket = socket.get_monitor_socket(_FAILURES | zmq.EVENT_CLOSED)
+        self.socket = socket.get_monitor_socket(FAILURES | zmq.EVENT_CLOSED | more_events)
         self.socket.setsockopt(zmq.LINGER, 0)
 
-    def failures(self) -> Iterator[int]:
-        """The kind of each failure: one of zmq.EVENT_HANDSHAKE_FAILED_*."""
+    def events(self) -> Iterator[tuple[int, int]]:
+        """What has happened since this was last asked: zmq.EVENT_* and its value."""
         for _ in range(_AT_ONCE):
             if not self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
                 return
-            kind = int(recv_monitor_message(self.socket)["event"])
-            if kind & _FAILURES:
-                yield kind
+            event = recv_monitor_message(self.socket)
+            yield int(event["event"]), int(event["value"])
 
     def wait_until_closed(self) -> None:
         """Until the address is free again; ZeroMQ lets go of it in a thread of its own."""

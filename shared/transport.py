@@ -1,6 +1,7 @@
 """ZeroMQ sockets for the stream: the model process's ROUTER, a data process's DEALER.
 
-Flow control is by tickets, so high-water marks are off. Each socket lives in one thread.
+Flow control is by tickets. The high-water marks only bound what a peer that keeps to no rule can
+make the model process hold. Each socket lives in one thread.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterator
 import zmq
 
 from shared import codec
+from shared.doorway import Doorway
 from shared.endpoints import claim_endpoint, make_private_directory
 from shared.errors import ConfigError, ProtocolError, TandemError
-from shared.handshakes import HandshakeWatch, KeyCheck, set_client_keys, set_server_keys
+from shared.handshakes import FAILURES, HandshakeWatch, set_client_keys
 from shared.keys import ClientKeys, ServerKeys
 from shared.messages import Envelope, Message
 
@@ -27,6 +29,11 @@ _COPY_THRESHOLD_BYTES = 1 << 18
 # Half a batch under way keeps one side busy while the other is in Python; the kernel may give less.
 _SEND_BUFFER_BYTES = 4 << 20
 _MESSAGES_AT_ONCE = 256  # a peer that floods must not keep its receiver from everything else
+# Of one peer: batches that wait to be taken in, and orders that it has not read.
+_MAX_UNREAD_BATCHES = 16
+_MAX_UNREAD_ORDERS = 8192
+_KEEPALIVE = {zmq.TCP_KEEPALIVE: 1, zmq.TCP_KEEPALIVE_IDLE: 20, zmq.TCP_KEEPALIVE_INTVL: 5,
+              zmq.TCP_KEEPALIVE_CNT: 3}  # fmt: skip
 
 
 def _configure(socket: zmq.Socket) -> None:
@@ -36,6 +43,8 @@ def _configure(socket: zmq.Socket) -> None:
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_BLOCK_BYTES)
     socket.setsockopt(zmq.IPV6, 1)
+    for option, value in _KEEPALIVE.items():  # notices a host that is gone without a word
+        socket.setsockopt(option, value)
 
 
 def _while_any_wait(socket: zmq.Socket) -> Iterator[int]:
@@ -55,8 +64,12 @@ class ServerSocket:
         run: str,
         context: zmq.Context | None = None,
         keys: ServerKeys | None = None,
+        max_frame_bytes: int = codec.MAX_BLOCK_BYTES,
     ):
-        """With `keys`, only those whose keys are on the list are let in."""
+        """With `keys`, only those whose keys are on the list are let in.
+
+        Whoever sends a frame of more than `max_frame_bytes` loses its connection.
+        """
         make_private_directory(endpoint)
         self._claim = claim_endpoint(endpoint)
         self.endpoint = endpoint
@@ -67,11 +80,12 @@ class ServerSocket:
         self.socket = context.socket(zmq.ROUTER)
         _configure(self.socket)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._watch = HandshakeWatch(self.socket)
-        self._key_check = None
-        if keys is not None:
-            self._key_check = KeyCheck(context, keys)
-            set_server_keys(self.socket, keys)
+        self.socket.setsockopt(zmq.RCVHWM, _MAX_UNREAD_BATCHES)
+        self.socket.setsockopt(zmq.SNDHWM, _MAX_UNREAD_ORDERS)
+        max_frame_bytes = max(codec.MAX_HEADER_BYTES, max_frame_bytes)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
+        self._doorway = Doorway(context, self.socket, keys)
+        self._last_frame: zmq.Frame | None = None
         self._is_bound = False
         try:
             self.socket.bind(endpoint)
@@ -86,19 +100,28 @@ class ServerSocket:
     @property
     def sockets(self) -> list[zmq.Socket]:
         """All that the thread that has this socket must wait on."""
-        key_check = [self._key_check.socket] if self._key_check is not None else []
-        return [self.socket, self._watch.socket, *key_check]
+        return [self.socket, *self._doorway.sockets]
 
-    def refused_handshakes(self) -> Iterator[str]:
-        """Answer the handshakes that wait; a sentence for each one that came to nothing."""
-        if self._key_check is not None:
-            yield from self._key_check.answer_waiting()
-        for kind in self._watch.failures():
-            if kind != zmq.EVENT_HANDSHAKE_FAILED_AUTH:  # that one has been told
-                yield (
-                    "a handshake failed: the peer has another model process's key, or keys where "
-                    "this side has none (or the reverse), or is no data process at all."
-                )
+    def refused_at_the_door(self) -> Iterator[str]:
+        """Answer the handshakes that wait; a sentence for each peer that was turned away."""
+        return self._doorway.refusals()
+
+    def admit_sender(self) -> None:
+        """The sender of the message that was received last is no stranger any more."""
+        if (descriptor := self._last_descriptor()) is not None:
+            self._doorway.admit(descriptor)
+
+    def hang_up_on_sender(self) -> None:
+        """End the connection by which the message came that was received last."""
+        if (descriptor := self._last_descriptor()) is not None:
+            self._doorway.hang_up(descriptor)
+
+    def _last_descriptor(self) -> int | None:
+        try:
+            found = self._last_frame.get(zmq.SRCFD)
+        except zmq.ZMQError:
+            return None  # a peer in this process
+        return found if found >= 0 else None
 
     def send(self, peer: bytes, message: Message) -> bool:
         """Send to one peer; False when it is no longer there."""
@@ -116,6 +139,7 @@ class ServerSocket:
         """The messages that are already here, bad ones as the error that they are."""
         for _ in _while_any_wait(self.socket):
             identity, *frames = self.socket.recv_multipart(copy=False)
+            self._last_frame = identity
             try:
                 envelope = codec.decode([frame.buffer for frame in frames])
             except ProtocolError as error:
@@ -129,10 +153,8 @@ class ServerSocket:
             return
         if self._is_bound and not self.endpoint.startswith("inproc://"):
             self.socket.unbind(self.endpoint)
-            self._watch.wait_until_closed()
-        self._watch.close()
-        if self._key_check is not None:
-            self._key_check.close()
+            self._doorway.wait_until_closed()
+        self._doorway.close()
         self.socket.close()
         if self._claim is not None:
             os.close(self._claim)
@@ -170,7 +192,7 @@ class ClientSocket:
         Raises:
             TandemError: the model process does not let this data process's key in.
         """
-        kinds = list(self._watch.failures())
+        kinds = [kind for kind, _ in self._watch.events() if kind & FAILURES]
         if zmq.EVENT_HANDSHAKE_FAILED_AUTH in kinds:
             raise TandemError(
                 f"the model process at {self.endpoint} refused this data process's key: it is not "

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import zmq
 
+from model_worker import receiver as receiver_module
 from model_worker.batch_queue import StreamEnded
 from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
 from model_worker.ticket_ledger import TicketLedger
@@ -178,6 +179,9 @@ def test_a_worker_that_shows_the_same_run_is_let_in_and_gets_tickets(start):
         ({"index_fingerprint": "x"}, "the index differs from the model process's. Copy the run"),
         ({"plan_fingerprint": "x"}, "the settings differ from the model process's. Copy the run's"),
         ({"device_kind": "cpu"}, "it computes on a cpu where the run's data processes use a fake"),
+        ({"name": "\x1b[2J"}, "its name is not one of 1 to 128 printable characters"),
+        ({"name": "x" * 129}, "its name is not one of 1 to 128 printable characters"),
+        ({"name": ""}, "its name is not one of 1 to 128 printable characters"),
     ],
 )
 def test_a_worker_of_something_else_is_refused_with_the_reason(start, changes, reason):
@@ -188,6 +192,44 @@ def test_a_worker_of_something_else_is_refused_with_the_reason(start, changes, r
     assert setup.receiver.num_workers == 0
     assert setup.peer("good").join().wait_for_tickets(4) == [0, 1, 2, 3]
     assert peer.tickets == []
+
+
+def test_more_data_processes_than_anyone_has_are_refused(start, monkeypatch):
+    monkeypatch.setattr(receiver_module, "_MAX_PEERS", 2)
+    setup = start()
+    for name in ("one", "two"):
+        setup.peer(name).join()
+    third = setup.peer("three")
+    third.socket.send(third.hello)
+    assert "2 data processes already" in third.wait_for(messages.Refused).reason
+    setup.peer("two", pid=2).join()  # a replacement needs no place of its own
+
+
+@pytest.mark.parametrize("frames", [[b"garbage"], [b""], [b"\x80", b"x"], [b"\xc1"] * 50])
+def test_a_peer_that_floods_is_hung_up_on_and_the_others_do_not_notice(start, frames):
+    setup = start()
+    good = setup.peer("good").join()
+    hostile = setup.peer("hostile")
+    for _ in range(2000):
+        hostile.socket.socket.send_multipart(frames)
+    assert good.wait_for_tickets(4) == [0, 1, 2, 3]
+    for number in range(20):
+        good.wait_for_tickets(1)
+        good.answer()
+        assert setup.take().index == number
+    good.wait_until(lambda: setup.receiver.refused["hung up on"], "the end of the flood")
+    assert setup.receiver.num_workers == 1
+
+
+def test_words_from_outside_can_not_write_on_the_terminal(start):
+    setup = start(limit=1)
+    peer = setup.peer().join()
+    peer.wait_for_tickets(1)
+    row = int(setup.plan.batch(0).rows[0])
+    peer.tickets.clear()
+    peer.socket.send(messages.CannotRead(0, row, "gone\x1b]0;x\x07\nnext"))
+    peer.wait_for_tickets(1)
+    assert setup.written == [(row, 0, "gone?]0;x??next")]
 
 
 def test_an_unknown_session_is_asked_to_introduce_itself(start):

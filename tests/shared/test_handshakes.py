@@ -62,7 +62,7 @@ class Meeting:
         while not condition():
             assert time.monotonic() < until_s, (self.received, self.refusals, self.client_failed)
             poller.poll(50)
-            self.refusals += self.server.refused_handshakes()
+            self.refusals += self.server.refused_at_the_door()
             self.received += self.server.receive_waiting()
             self.client_failed |= self.client.handshake_failed()
 

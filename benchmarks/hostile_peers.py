@@ -1,0 +1,260 @@
+"""What do hostile peers cost? The model side's real receiver, with and without them, in one run.
+
+    python benchmarks/hostile_peers.py [--seconds 6] [--repeats 3] [--kinds garbage,silent,…]
+
+A consumer (20 ms of arithmetic a batch, on one core, in the process that receives) takes batches of
+4 MB from one honest producer over TCP on loopback. For each kind of peer, calm and hostile windows
+alternate; printed are both rates, their ratio (goal: at least 0.95) and what was refused. All other
+processes share the other core, the hostile ones at the lowest priority, as if on another host.
+
+    garbage    random frames as fast as they go         http     requests to a web server
+    flood      batches nobody asked for, 4 MB each      half     handshakes that stop in the middle
+    strangers  introductions to another run             slow     a byte of a handshake each second
+    silent     handshakes, and then nothing             hoarder  takes tickets and makes nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import resource
+import socket
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from model_worker.receiver import Expected, Receiver  # noqa: E402
+from model_worker.ticket_ledger import TicketLedger  # noqa: E402
+from shared import messages  # noqa: E402
+from shared.array_block import ArrayBlock  # noqa: E402
+from shared.exclusions import Exclusions  # noqa: E402
+from shared.plan import Plan  # noqa: E402
+from shared.transport import ClientSocket, ServerSocket  # noqa: E402
+
+ROWS, RUN, STEP_S = 512, "run", 0.02
+CONNECTIONS = 50
+
+
+def make_plan() -> Plan:
+    frames = np.linspace(300, 700, ROWS).astype(int)
+    return Plan(
+        frames, frames // 8, np.zeros(ROWS, int), np.zeros(ROWS, int),
+        batch_size=16, seed=1, max_buckets=4,
+    )  # fmt: skip
+
+
+def make_hello(plan: Plan, name: str) -> messages.Hello:
+    return messages.Hello(
+        worker=name, pid=os.getpid(), index_fingerprint="index",
+        plan_fingerprint=plan.fingerprint(), device_kind="cpu", tensorflow="none", capacity=8,
+    )  # fmt: skip
+
+
+def pin(core: int) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[core]})
+
+
+def produce(endpoint: str) -> None:
+    """The honest data process: its batches are ready made."""
+    pin(0)
+    plan = make_plan()
+    blocks = {shape: ArrayBlock(shape.arrays()) for shape in plan.buckets}
+    client, next_hello_s = ClientSocket(endpoint, RUN), 0.0
+    while True:
+        if time.monotonic() >= next_hello_s:
+            client.send(make_hello(plan, "honest"))
+            next_hello_s = time.monotonic() + 1
+        client.socket.poll(250)
+        for received in client.receive_waiting():
+            client.session = received.session
+            if isinstance(received.message, messages.MakeBatch):
+                batch = received.message.batch
+                client.send(messages.BatchReady(batch, 0, {}, 0.5, blocks[plan.shape(batch)]))
+
+
+def raw(endpoint: str) -> socket.socket:
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+def garbage(endpoint: str) -> None:
+    client, frames = ClientSocket(endpoint, RUN), [os.urandom(300), os.urandom(3000)]
+    while True:
+        client.socket.send_multipart(frames)
+        drain(client)
+
+
+def flood(endpoint: str) -> None:
+    plan, client = make_plan(), ClientSocket(endpoint, RUN)
+    block = ArrayBlock(plan.buckets[-1].arrays())
+    client.socket.setsockopt(17, 0)  # LINGER
+    for number in range(1 << 40):
+        client.send(messages.BatchReady(number, 0, {}, 0.5, block))
+        drain(client)
+        time.sleep(0.001)
+
+
+def strangers(endpoint: str) -> None:
+    client, hello = ClientSocket(endpoint, "another run"), make_hello(make_plan(), "stranger")
+    while True:
+        client.send(hello)
+        drain(client)
+
+
+def drain(client: ClientSocket) -> None:
+    """Read what is said, and don't let the own memory grow where nothing is taken any more."""
+    for _ in client.receive_waiting():
+        pass
+    if not client.socket.poll(0, 2):  # POLLOUT
+        time.sleep(0.01)
+
+
+def silent(endpoint: str) -> None:
+    clients = [ClientSocket(endpoint, RUN) for _ in range(CONNECTIONS)]
+    while clients:
+        time.sleep(1)
+
+
+def http(endpoint: str) -> None:
+    while True:
+        with contextlib.suppress(OSError), raw(endpoint) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+            connection.recv(100)
+
+
+def half(endpoint: str) -> None:
+    while True:
+        connections = [raw(endpoint) for _ in range(CONNECTIONS)]
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3")
+        time.sleep(1)
+        for connection in connections:
+            connection.close()
+
+
+def slow(endpoint: str) -> None:
+    greeting = b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48)
+    while True:
+        connections = [raw(endpoint) for _ in range(CONNECTIONS)]
+        with contextlib.suppress(OSError):
+            for byte in greeting:
+                for connection in connections:
+                    connection.sendall(bytes([byte]))
+                time.sleep(1)
+
+
+def hoarder(endpoint: str) -> None:
+    plan, client = make_plan(), ClientSocket(endpoint, RUN)
+    while True:
+        client.send(dataclasses.replace(make_hello(plan, "hoarder"), capacity=1024))
+        time.sleep(1)
+
+
+KINDS = (garbage, flood, strangers, silent, http, half, slow, hoarder)
+
+
+class Trainer:
+    """The model side: the real receiver, and a consumer with a fixed amount of arithmetic."""
+
+    def __init__(self, endpoint: str):
+        plan = make_plan()
+        expected = Expected(RUN, "index", plan.fingerprint(), "cpu", ROWS)
+        largest = max(shape.nbytes for shape in plan.buckets) + 4096
+        self._receiver = Receiver(
+            ServerSocket(endpoint, RUN, max_frame_bytes=largest),
+            plan,
+            TicketLedger(limit=16, byte_budget=1 << 30, nbytes_of=plan.nbytes),
+            expected,
+            Exclusions(),
+            lambda row, from_batch, reason: None,
+        )
+        self._receiver.start()
+        self._matrix = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+        self._rounds = self._calibrate()
+
+    def _calibrate(self) -> int:
+        rounds = 1
+        while True:
+            started_s = time.perf_counter()
+            self._work(rounds)
+            if time.perf_counter() - started_s > STEP_S:
+                return rounds
+            rounds += 1
+
+    def _work(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self._matrix @ self._matrix
+
+    def rate(self, seconds: float) -> float:
+        """Batches a second over so long."""
+        count, started_s = 0, time.perf_counter()
+        while time.perf_counter() - started_s < seconds:
+            if self._receiver.queue.get() is None:
+                continue
+            self._receiver.taken()
+            self._work(self._rounds)
+            count += 1
+        return count / (time.perf_counter() - started_s)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        return dict(self._receiver.refused)
+
+
+def attack(kind, endpoint: str) -> None:
+    os.nice(19)
+    pin(0)
+    kind(endpoint)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--kinds", default=",".join(kind.__name__ for kind in KINDS))
+    flags = parser.parse_args()
+    wanted = [kind for kind in KINDS if kind.__name__ in flags.kinds.split(",")]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    spawn = multiprocessing.get_context("spawn")
+    honest = spawn.Process(target=produce, args=(endpoint,), daemon=True)
+    honest.start()
+    pin(-1)
+    trainer = Trainer(endpoint)
+    trainer.rate(2.0)
+    print(f"{'peers':>10} {'calm /s':>9} {'hostile /s':>11} {'ratio':>7} {'worst':>7}  refused")
+    for kind in wanted:
+        rates, before = [], trainer.refused
+        for _ in range(flags.repeats):
+            calm = trainer.rate(flags.seconds)
+            peer = spawn.Process(target=attack, args=(kind, endpoint), daemon=True)
+            peer.start()
+            trainer.rate(1.5)  # it has to start first
+            hostile = trainer.rate(flags.seconds)
+            peer.kill()
+            peer.join()
+            trainer.rate(0.5)
+            rates.append((calm, hostile))
+        calm, hostile = (float(np.median(column)) for column in zip(*rates, strict=True))
+        ratios = [b / a for a, b in rates]
+        new = {k: v - before.get(k, 0) for k, v in trainer.refused.items() if v != before.get(k, 0)}
+        print(f"{kind.__name__:>10} {calm:9.1f} {hostile:11.1f} {np.median(ratios):7.3f} "
+              f"{min(ratios):7.3f}  {new}", flush=True)  # fmt: skip
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory of the model side: {peak_mb:.0f} MB; honest producer alive: "
+          f"{honest.is_alive()}")  # fmt: skip
+    honest.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""How much nonsense a peer may send before it is hung up on. Pure: the clock comes from outside."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+# Burst and rate per second. A stranger that is honest says Hello once a second; a data process
+# that is known may have made batches in good faith that are not wanted any more.
+_STRANGER = (32.0, 8.0)
+_KNOWN = (512.0, 64.0)
+_ALL_STRANGERS = (256.0, 64.0)
+_MAX_REMEMBERED = 1024
+
+
+class _Allowance:
+    """Fills by `per_s` up to `burst`; each useless message takes one."""
+
+    def __init__(self, burst: float, per_s: float):
+        self._burst, self._per_s = burst, per_s
+        self._left, self._at_s = burst, 0.0
+
+    def take(self, now_s: float) -> bool:
+        """Whether there was one left."""
+        self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
+        self._at_s = now_s
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class PeerLimits:
+    """Counts useless messages, of each peer and of all strangers together.
+
+    The second count is for peers who come back as someone else whenever they are hung up on.
+    """
+
+    def __init__(self) -> None:
+        self._peers: OrderedDict[bytes, _Allowance] = OrderedDict()
+        self._strangers = _Allowance(*_ALL_STRANGERS)
+
+    def bears(self, peer: bytes, is_known: bool, now_s: float) -> bool:
+        """Whether one more useless message from this peer is borne."""
+        limits = _KNOWN if is_known else _STRANGER
+        allowance = self._peers.pop(peer, None) or _Allowance(*limits)
+        self._peers[peer] = allowance
+        while len(self._peers) > _MAX_REMEMBERED:
+            self._peers.popitem(last=False)
+        return allowance.take(now_s) and (is_known or self._strangers.take(now_s))
+
+    def forget(self, peer: bytes) -> None:
+        """It has left, or is known from now on."""
+        self._peers.pop(peer, None)

@@ -1,0 +1,88 @@
+"""Who is connected to the model process's socket, and for how long without having been let in.
+
+ZeroMQ itself never ends a connection that is silent or sends nonsense, and tells only its monitor
+who comes and goes. So this watches the monitor, and hangs up by shutting the descriptor down. A
+descriptor's number may have passed to another connection meanwhile; that one then connects again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket as sockets
+import time
+from collections.abc import Iterator
+
+import zmq
+
+from shared.handshakes import FAILURES, HandshakeWatch, KeyCheck, set_server_keys
+from shared.keys import ServerKeys
+
+MAX_STRANGERS = 64
+STRANGER_S = 15.0  # an honest data process introduces itself within a second
+_FAILED = (
+    "a handshake failed: the peer has another model process's key, or keys where this side has none "
+    "(or the reverse), or is no data process at all."
+)
+
+
+class Doorway:
+    """Keys, handshakes and connections of one listening socket."""
+
+    def __init__(self, context: zmq.Context, socket: zmq.Socket, keys: ServerKeys | None):
+        self._watch = HandshakeWatch(socket, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._key_check = None
+        if keys is not None:
+            self._key_check = KeyCheck(context, keys)
+            set_server_keys(socket, keys)
+        self._strangers: dict[int, float] = {}  # descriptor -> since when, oldest first
+
+    @property
+    def sockets(self) -> list[zmq.Socket]:
+        key_check = [self._key_check.socket] if self._key_check is not None else []
+        return [self._watch.socket, *key_check]
+
+    def refusals(self) -> Iterator[str]:
+        """Do what is to be done at the door; a sentence for each peer that was turned away."""
+        if self._key_check is not None:
+            yield from self._key_check.answer_waiting()
+        for kind, value in self._watch.events():
+            if kind == zmq.EVENT_ACCEPTED:
+                self._strangers[value] = time.monotonic()
+            elif kind == zmq.EVENT_DISCONNECTED:
+                self._strangers.pop(value, None)
+            elif kind & FAILURES and kind != zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                yield _FAILED  # the key check has told of the other one
+        yield from self._turn_away()
+
+    def _turn_away(self) -> Iterator[str]:
+        while self._strangers:
+            descriptor, since_s = next(iter(self._strangers.items()))
+            is_overdue = time.monotonic() - since_s > STRANGER_S
+            if not is_overdue and len(self._strangers) <= MAX_STRANGERS:
+                return
+            self.hang_up(descriptor)
+            if is_overdue:
+                yield f"it did not introduce itself within {STRANGER_S:g} s."
+            else:
+                yield f"more than {MAX_STRANGERS} peers are connected without introduction."
+
+    def admit(self, descriptor: int) -> None:
+        """This connection's peer has introduced itself."""
+        self._strangers.pop(descriptor, None)
+
+    def hang_up(self, descriptor: int) -> None:
+        self._strangers.pop(descriptor, None)
+        with (
+            contextlib.suppress(OSError),
+            sockets.socket(fileno=os.dup(descriptor)) as connection,
+        ):
+            connection.shutdown(sockets.SHUT_RDWR)
+
+    def wait_until_closed(self) -> None:
+        self._watch.wait_until_closed()
+
+    def close(self) -> None:
+        self._watch.close()
+        if self._key_check is not None:
+            self._key_check.close()
