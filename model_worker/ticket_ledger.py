@@ -12,7 +12,9 @@ Rules that always hold:
   2. batches are taken in order, each exactly once;
   3. an arrival is accepted only if that number is outstanding, was made with the exclusions that
      count for it, and comes from a worker who holds its ticket; all else is dropped and counted;
-  4. no worker holds more tickets than its capacity or its share of the limit.
+  4. no worker holds more tickets than its capacity or its share of the limit;
+  5. a worker that keeps the head waiting is late: its tickets go to others, and until it delivers
+     in time again it gets one copy at a time of a ticket that someone else holds as well.
 """
 
 from __future__ import annotations
@@ -115,6 +117,8 @@ class TicketLedger:
         self._holders: dict[int, set[Worker]] = {}  # outstanding batch -> who holds its ticket
         self._received: set[int] = set()
         self._capacity: dict[Worker, int] = {}
+        # Of each worker that is late, the ticket it must answer, and since when; or none yet.
+        self._trials: dict[Worker, tuple[int, float] | None] = {}
         self._required_version: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
         self._now_s = 0.0
@@ -134,7 +138,9 @@ class TicketLedger:
     @property
     def is_running_low(self) -> bool:
         """Whether the workers have less than half of the tickets that they could work on."""
-        return 2 * len(self._holders) < min(self.limit, sum(self._capacity.values()))
+        trusted = self._capacity.keys() - self._trials.keys()
+        capacity = sum(self._capacity[worker] for worker in trusted)
+        return 2 * len(self._holders) < min(self.limit, capacity)
 
     @property
     def bytes_in_flight(self) -> int:
@@ -143,6 +149,10 @@ class TicketLedger:
     @property
     def num_workers(self) -> int:
         return len(self._capacity)
+
+    @property
+    def num_late(self) -> int:
+        return len(self._trials)
 
     def in_flight(self) -> list[int]:
         """Numbers that are outstanding, received or waiting for a new ticket."""
@@ -157,7 +167,7 @@ class TicketLedger:
     def handle(self, event: Event) -> list[Action]:
         """Take in one event and say what must be done."""
         actions = _HANDLERS[type(event)](self, event)
-        return actions + self._hedge() + self._issue()
+        return actions + self._hedge() + self._issue() + self._try_late()
 
     def _joined(self, event: WorkerJoined) -> list[Action]:
         self._capacity[event.worker] = max(1, event.capacity)
@@ -165,11 +175,18 @@ class TicketLedger:
 
     def _left(self, event: WorkerLeft) -> list[Action]:
         self._capacity.pop(event.worker, None)
+        self._trials.pop(event.worker, None)
+        self._take_tickets_from(event.worker)
+        if self._capacity.keys() == self._trials.keys():
+            self._trials.clear()  # those who are late are better than nobody
+        return []
+
+    def _take_tickets_from(self, worker: Worker, besides: int | None = None) -> None:
         for batch, holders in list(self._holders.items()):
-            holders.discard(event.worker)
+            if batch != besides:
+                holders.discard(worker)
             if not holders:
                 self._give_back(batch)
-        return []
 
     def _give_back(self, batch: int) -> None:
         self._holders.pop(batch, None)
@@ -178,6 +195,7 @@ class TicketLedger:
 
     def _arrived(self, event: BatchArrived) -> list[Action]:
         batch = event.batch
+        self._judge(event.worker, batch)
         holders = self._holders.get(batch, set())
         if event.worker not in holders:
             known = batch < self.next_batch or batch in self._received
@@ -193,6 +211,16 @@ class TicketLedger:
             return [Accept(batch)]
         self.dropped[reason] += 1
         return [Drop(batch, reason)]
+
+    def _judge(self, worker: Worker, batch: int) -> None:
+        """A worker that was late has answered: it is trusted again if it did so in time."""
+        trial = self._trials.get(worker)
+        if trial is None or trial[0] != batch:
+            return
+        if self._now_s - trial[1] < self._hedge_after_s:
+            del self._trials[worker]
+        else:
+            self._trials[worker] = None
 
     def _taken(self, event: BatchTaken) -> list[Action]:
         if self.next_batch not in self._received:
@@ -210,6 +238,9 @@ class TicketLedger:
             if batch < self.next_batch:
                 continue
             self._required_version[batch] = event.version
+            for worker, trial in self._trials.items():
+                if trial is not None and trial[0] == batch:
+                    self._trials[worker] = None
             if batch in self._received:
                 self._received.discard(batch)
                 actions.append(Drop(batch, "made with an utterance that is excluded"))
@@ -233,19 +264,38 @@ class TicketLedger:
         helper = self._freest_worker(besides=holders)
         if helper is None:
             return []
+        for worker in holders - self._trials.keys():
+            self._trials[worker] = (self.next_batch, self._head_since_s)
+            self._take_tickets_from(worker, besides=self.next_batch)
         self._head_since_s = self._now_s
         holders.add(helper)
         return [Issue(helper, self.next_batch)]
 
+    def _try_late(self) -> list[Action]:
+        """Copies of the tickets that will be needed last, for those who must show their pace."""
+        actions: list[Action] = []
+        for worker, trial in self._trials.items():
+            batch = max((n for n, held in self._holders.items() if worker not in held), default=None)
+            if trial is None and batch is not None:
+                self._trials[worker] = (batch, self._now_s)
+                self._holders[batch].add(worker)
+                actions.append(Issue(worker, batch))
+        return actions
+
     def _share(self) -> int:
-        return max(1, math.ceil(self.limit / max(1, len(self._capacity))))
+        num_trusted = len(self._capacity) - len(self._trials)
+        return max(1, math.ceil(self.limit / max(1, num_trusted)))
 
     def _freest_worker(self, besides: set[Worker] = frozenset()) -> Worker | None:
         """The worker with the most room, or None when nobody has any."""
         share = self._share()
-        room = {worker: min(capacity, share) for worker, capacity in self._capacity.items()}
+        room = {
+            worker: min(capacity, share)
+            for worker, capacity in self._capacity.items()
+            if worker not in self._trials
+        }
         for holders in self._holders.values():
-            for worker in holders:
+            for worker in holders & room.keys():
                 room[worker] -= 1
         freest = max((w for w in room if w not in besides), key=room.__getitem__, default=None)
         return freest if freest is not None and room[freest] > 0 else None

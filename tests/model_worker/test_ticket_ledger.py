@@ -206,6 +206,70 @@ def test_a_head_that_nobody_can_help_with_waits():
     assert ledger.handle(ClockTicked(1000.0)) == []
 
 
+def late_ledger(limit=8):
+    """A has kept the head waiting, and B, who works, has made everything else."""
+    ledger = make_ledger(limit=limit, hedge_after_s=5.0)
+    ledger.handle(WorkerJoined(A, 8))
+    ledger.handle(WorkerJoined(B, 8))
+    for batch in range(limit):
+        ledger.handle(BatchArrived(A, batch, 0))
+    for _ in range(limit):
+        ledger.handle(BatchTaken())
+    assert ledger.held_by(A) == ledger.held_by(B) == limit // 2
+    ledger.handle(ClockTicked(100.0))
+    for batch in ledger.in_flight():
+        if ledger.is_held_by(B, batch):
+            ledger.handle(BatchArrived(B, batch, 0))
+    return ledger, ledger.handle(ClockTicked(105.0))
+
+
+def test_all_tickets_of_a_worker_that_is_late_go_to_others_at_once():
+    ledger, actions = late_ledger()
+    head = ledger.next_batch
+    assert {worker for worker, _ in issued(actions)} == {B}
+    assert len(issued(actions)) == 4, "the head, and the three others that A had"
+    assert ledger.is_held_by(A, head) and ledger.held_by(A) == 1
+    assert ledger.num_late == 1
+
+
+def test_a_worker_that_is_late_gets_nothing_until_it_has_answered():
+    ledger, actions = late_ledger()
+    for _ in range(30):
+        for _, batch in issued(actions):
+            actions = ledger.handle(BatchArrived(B, batch, 0))
+        actions = ledger.handle(BatchTaken()) + actions
+        assert {worker for worker, _ in issued(actions)} <= {B}
+
+
+def test_a_worker_that_was_late_is_tried_with_a_copy_and_trusted_when_it_is_in_time():
+    ledger, _ = late_ledger()
+    actions = ledger.handle(BatchArrived(A, ledger.next_batch, 0))
+    ((worker, trial),) = issued(actions)
+    assert worker == A and ledger.is_held_by(B, trial), "nobody waits for A's answer alone"
+    ledger.handle(ClockTicked(112.0))
+    actions = ledger.handle(BatchArrived(A, trial, 0))
+    assert ledger.num_late == 1, "that took too long"
+    ((worker, trial),) = issued(actions)
+    assert worker == A
+    ledger.handle(ClockTicked(113.0))
+    ledger.handle(BatchArrived(A, trial, 0))
+    assert ledger.num_late == 0
+
+
+def test_an_utterance_excluded_from_a_trial_ends_it():
+    ledger, _ = late_ledger()
+    ((_, trial),) = issued(ledger.handle(BatchArrived(A, ledger.next_batch, 0)))
+    actions = ledger.handle(UtteranceExcluded(1, frozenset({trial})))
+    assert A in {worker for worker, _ in issued(actions)}
+
+
+def test_those_who_are_late_are_better_than_nobody():
+    ledger, _ = late_ledger()
+    actions = ledger.handle(WorkerLeft(B))
+    assert ledger.num_late == 0
+    assert {worker for worker, _ in issued(actions)} == {A}
+
+
 class LedgerMachine(RuleBasedStateMachine):
     """Workers that join, leave, answer, lie and fall silent, and a consumer that reads ahead."""
 
@@ -250,7 +314,7 @@ class LedgerMachine(RuleBasedStateMachine):
             elif not isinstance(event, BatchArrived):
                 assert action.batch in self.queue, "dropped what the consumer has already read"
                 self.queue.discard(action.batch)
-        share = max(1, math.ceil(self.limit / max(1, len(self.capacity))))
+        share = max(1, math.ceil(self.limit / max(1, len(self.capacity) - self.ledger.num_late)))
         for worker in {action.worker for action in actions if isinstance(action, Issue)}:
             held = self.ledger.held_by(worker)
             assert held <= min(self.capacity[worker], share) or held <= before.get(worker, 0)
