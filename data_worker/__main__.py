@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from shared.cores import BusyMeter
 from shared.endpoints import check_endpoint, connectable, default_endpoint
 from shared.errors import TandemError
 from shared.keys import load_client_keys
@@ -82,12 +83,12 @@ def _work(reporter: Reporter) -> int:
     convicted: dict[int, str] = {}
     if suspects:
         convicted = find_guilty(suspects, lambda row: arguments_of(config, index, row), reporter)
-    progress, busy = Progress(reporter), busy_meter(device_kind)
+    progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
     server = DataServer(
         ClientSocket(endpoint, config.run.run_id, keys=keys),
         make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
-            config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
+            config, index, plan, extractor, on_done, progress.note, cores.latest,
             lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
         ),
         reporter,

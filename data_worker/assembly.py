@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from data_worker.audio import load_utterance
-from data_worker.batch_maker import BatchMaker
+from data_worker.batch_maker import MAX_READERS, BatchMaker
 from data_worker.cache import DiskCache, MemoryCache, NoCache
 from data_worker.features import FEATURES_VERSION, FeatureExtractor
 from data_worker.readers import ReaderPool
@@ -55,20 +55,21 @@ def arguments_of(config: Config, index: Index, row: int) -> tuple:
 
 def make_loader(
     config: Config, index: Index, convicted: dict[int, str]
-) -> Callable[[int], np.ndarray]:
+) -> Callable[[int, Callable[[], None]], np.ndarray]:
     """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,).
 
-    Rows in `convicted` are not touched: decoding them is known to end in that signal.
+    Its second argument is called when the file is in memory and only decoding is left. Rows in
+    `convicted` are not touched: decoding them is known to end in that signal.
     """
 
-    def load(row: int) -> np.ndarray:
+    def load(row: int, on_fetched: Callable[[], None]) -> np.ndarray:
         arguments = arguments_of(config, index, row)
         if row in convicted:
             raise AudioError(
                 f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "
                 f"Convert the recording again, or take it out of the metadata."
             )
-        return load_utterance(*arguments)
+        return load_utterance(*arguments, on_fetched)
 
     return load
 
@@ -129,7 +130,8 @@ def make_batch_maker(
         make_cache(config, index, device_kind, run),
         readers,
         on_done,
+        cores_busy,
         # A number of readers that the user chose is not tuned away.
-        cores_busy if not config.data.num_workers else lambda: 1.0,
+        config.data.num_workers or MAX_READERS,
         on_new_shape,
     )

@@ -1,4 +1,4 @@
-"""Tickets to batches: utterances are read ahead in threads, features of a whole batch made at once."""
+"""Tickets to batches: utterances are read ahead in threads, features made a batch at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -22,21 +23,25 @@ from shared.exclusions import Exclusions
 from shared.index import Index
 from shared.mel import HOP, LOG_FLOOR, MEL_BINS
 from shared.plan import FILLER, BatchPlan, Plan
+from shared.wait_attribution import Made
 
 _TUNE_EVERY_BATCHES = 8
-_MAX_READERS = 64
+_IDLE_OVER_BATCHES = 16
+MAX_READERS = 64
 # Tickets at once, to begin with: enough to read ahead, few enough to share the work out evenly.
 _FIRST_CAPACITY = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class MadeBatch:
-    """A finished batch."""
+    """A finished batch, and where its time went; the times are those of `perf_counter`."""
 
     batch: int
     exclusions_version: int
     arrays: dict[str, np.ndarray]
-    timings_ms: dict[str, float]
+    made: Made
+    submitted_s: float
+    finished_s: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +60,7 @@ class _Job:
     features: dict[int, np.ndarray]  # row -> cached (frames, 82)
     audio: dict[int, Future[ReadAudio]]  # row -> to come
     submitted_s: float
+    look_up_ms: float = 0.0
 
 
 class BatchMaker:
@@ -69,6 +75,7 @@ class BatchMaker:
         readers: ReaderPool,
         on_done: Callable[[MadeBatch | FailedRow | BaseException], None],
         cores_busy: Callable[[], float] = lambda: 1.0,
+        max_readers: int = MAX_READERS,
         on_new_shape: Callable[[bool], None] = lambda begins: None,
     ):
         self._index = index
@@ -78,10 +85,12 @@ class BatchMaker:
         self._readers = readers
         self._on_done = on_done
         self._cores_busy = cores_busy
+        self._max_readers = max_readers
         self._on_new_shape = on_new_shape
         self._known_shapes: set = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
+        self._idle_and_all_ms: deque[tuple[float, float]] = deque(maxlen=_IDLE_OVER_BATCHES)
         self._num_made = 0
         self.capacity = _FIRST_CAPACITY
         self._thread = threading.Thread(target=self._run, name="features", daemon=True)
@@ -89,8 +98,9 @@ class BatchMaker:
 
     def submit(self, batch: int, exclusions: Exclusions) -> None:
         """Begin with a ticket: what is not cached is asked of the readers at once."""
+        submitted_s = time.perf_counter()
         plan = self._plan.batch(batch, exclusions)
-        job = _Job(plan, exclusions.version, {}, {}, time.perf_counter())
+        job = _Job(plan, exclusions.version, {}, {}, submitted_s)
         for row in np.unique(np.concatenate([plan.rows, plan.references])).tolist():
             if row == FILLER:
                 continue
@@ -99,29 +109,34 @@ class BatchMaker:
                 job.audio[row] = self._readers.read(row)
             else:
                 job.features[row] = cached
+        job.look_up_ms = (time.perf_counter() - job.submitted_s) * 1000
         self._jobs.put(job)
 
     def close(self) -> None:
         self._jobs.put(None)
 
     def _run(self) -> None:
+        free_s = None  # before the first ticket it was not idle: the run had not begun
         while (job := self._jobs.get()) is not None:
+            idle_s = time.perf_counter() - free_s if free_s is not None else 0.0
             try:
-                self._on_done(self._make(job))
+                self._on_done(self._make(job, idle_s * 1000))
             except BaseException as error:  # the serving loop decides what it means
                 self._on_done(error)
+            free_s = time.perf_counter()
 
-    def _make(self, job: _Job) -> MadeBatch | FailedRow:
+    def _make(self, job: _Job, idle_ms: float) -> MadeBatch | FailedRow:
         started_s = time.perf_counter()
         audio: dict[int, np.ndarray] = {}
-        read_ms = 0.0
+        reading_ms = decoding_ms = 0.0
         for row, future in job.audio.items():
             try:
                 read = future.result()
             except AudioError as error:
                 return FailedRow(job.plan.index, row, str(error))
             audio[row] = read.audio
-            read_ms += read.read_ms
+            reading_ms += read.reading_ms
+            decoding_ms += read.decoding_ms
         read_at_s = time.perf_counter()
         is_new_shape = job.plan.shape not in self._known_shapes
         if is_new_shape:
@@ -131,14 +146,22 @@ class BatchMaker:
             self._known_shapes.add(job.plan.shape)
             self._on_new_shape(False)
         done_s = time.perf_counter()
-        self._tune((read_at_s - started_s) * 1000, (done_s - read_at_s) * 1000)
-        timings_ms = {
-            "decode": read_ms,
-            "decode_wait": (read_at_s - started_s) * 1000,
-            "features": (done_s - read_at_s) * 1000,
-            "readers": float(self._readers.num_threads),
-        }
-        return MadeBatch(job.plan.index, job.version, arrays, timings_ms)
+        audio_wait_ms, features_ms = (read_at_s - started_s) * 1000, (done_s - read_at_s) * 1000
+        self._tune(audio_wait_ms, features_ms)
+        self._idle_and_all_ms.append((idle_ms, idle_ms + audio_wait_ms + features_ms))
+        idle, all_ms = (sum(each) for each in zip(*self._idle_and_all_ms, strict=True))
+        made = Made(
+            look_up=job.look_up_ms,
+            audio_wait=audio_wait_ms,
+            reading=reading_ms,
+            decoding=decoding_ms,
+            features=0.0 if is_new_shape else features_ms,
+            compiling=features_ms if is_new_shape else 0.0,
+            idle_share=idle / max(1e-9, all_ms),
+            readers=float(self._readers.num_threads),
+            cores_busy=self._cores_busy(),
+        )
+        return MadeBatch(job.plan.index, job.version, arrays, made, job.submitted_s, done_s)
 
     def _tune(self, waited_ms: float, worked_ms: float) -> None:
         self._waited_ms += waited_ms
@@ -147,7 +170,7 @@ class BatchMaker:
         if self._num_made % _TUNE_EVERY_BATCHES == 0:
             share = self._waited_ms / max(1e-9, self._waited_ms + self._worked_ms)
             before = self._readers.num_threads
-            count = next_reader_count(before, _MAX_READERS, share, self._cores_busy())
+            count = next_reader_count(before, self._max_readers, share, self._cores_busy())
             self._readers.grow_to(count)
             # More readers need more tickets to read for.
             self.capacity = max(self.capacity, self.capacity * count // before)

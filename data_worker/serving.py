@@ -18,6 +18,7 @@ from shared.errors import ProtocolError, TandemError, VersionError
 from shared.exclusions import Exclusions
 from shared.reporting import Reporter
 from shared.transport import ClientSocket
+from shared.wait_attribution import Made
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class DataServer:
         self._busy = busy
         self._should_stop = should_stop
         self._pending: set[int] = set()
+        self._sending_ms = 0.0  # the last batch: a header can't hold the time of its own making
         self._exclusions = Exclusions()
         self._next_hello_s = self._next_handshake_word_s = 0.0
         self._waiting_since_s = self._said_waiting_s = time.monotonic()
@@ -117,7 +119,8 @@ class DataServer:
                     self._send(item)
                 share = self._busy.sample()
                 if share is not None:
-                    self._reporter.tell("busy", share=round(share, 4))
+                    memory_mb = self._busy.memory_mb()
+                    self._reporter.tell("busy", share=round(share, 4), memory_mb=memory_mb)
                 self._progress.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))
             return "stopped"
@@ -198,6 +201,21 @@ class DataServer:
             message = messages.CannotRead(item.batch, item.row, item.reason[:1000])
         else:
             message = messages.BatchReady(
-                item.batch, item.exclusions_version, item.timings_ms, self._busy.share, item.arrays
+                item.batch,
+                item.exclusions_version,
+                dataclasses.asdict(self._with_ending(item)),
+                self._busy.share,
+                item.arrays,
             )
+        started_s = time.perf_counter()
         self._socket.send(message)
+        self._sending_ms = (time.perf_counter() - started_s) * 1000
+
+    def _with_ending(self, item: MadeBatch) -> Made:
+        """How a batch was made, with its last leg in this process."""
+        now_s = time.perf_counter()
+        return dataclasses.replace(
+            item.made,
+            serialising=(now_s - item.finished_s) * 1000 + self._sending_ms,
+            in_process=(now_s - item.submitted_s) * 1000,
+        )

@@ -16,7 +16,8 @@ class ReceivedBatch:
     arrays: dict[str, np.ndarray]
     timings_ms: dict[str, float]
     data_busy: float
-    received_s: float  # time.monotonic()
+    asked_s: float  # when its ticket went out, by time.monotonic()
+    received_s: float
 
 
 class StreamEnded(Exception):  # noqa: N818 - an event, not an error

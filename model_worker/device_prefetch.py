@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.batch_queue import BatchQueue, ReceivedBatch
+from shared.wait_attribution import BatchLife, Made
 
 _AHEAD = 2
 
@@ -24,6 +25,19 @@ class DeviceBatch:
     tensors: dict[str, tf.Tensor]
     sha256: str  # of its arrays, when asked for
     copy_ms: float
+    idle_ms: float  # the copying thread, before the batch was there
+
+
+    def life(self, waited_ms: float) -> BatchLife:
+        """How the batch came, for a loop that has just got it after waiting so long."""
+        received = self.received
+        return BatchLife(
+            waited=waited_ms,
+            ticket_age=(time.monotonic() - received.asked_s) * 1000,
+            round_trip=(received.received_s - received.asked_s) * 1000,
+            copier_idle=self.idle_ms,
+            made=Made.from_timings(received.timings_ms),
+        )
 
 
 class DevicePrefetch:
@@ -58,7 +72,9 @@ class DevicePrefetch:
     def _run(self) -> None:
         try:
             while not self._closed:
-                self._put(self._copy(self._source.get()))
+                free_s = time.perf_counter()
+                received = self._source.get()
+                self._put(self._copy(received, (time.perf_counter() - free_s) * 1000))
         except BaseException as ended:
             self._put(ended)
 
@@ -70,7 +86,7 @@ class DevicePrefetch:
                 continue
             return
 
-    def _copy(self, received: ReceivedBatch) -> DeviceBatch:
+    def _copy(self, received: ReceivedBatch, idle_ms: float) -> DeviceBatch:
         started_s = time.perf_counter()
         with tf.device(self._device):
             tensors = {
@@ -79,7 +95,7 @@ class DevicePrefetch:
             }
         copy_ms = (time.perf_counter() - started_s) * 1000
         digest = digest_of(received.arrays) if self._hash_arrays else ""
-        return DeviceBatch(received, tensors, digest, copy_ms)
+        return DeviceBatch(received, tensors, digest, copy_ms, idle_ms)
 
 
 def digest_of(arrays: dict[str, np.ndarray]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,14 +15,32 @@ from model_worker.receiver import Receiver
 from model_worker.run_logs import JsonLines
 from model_worker.train_step import TrainStep
 from model_worker.training_state import Position
+from shared.config import Config
 from shared.cores import BusyMeter
+from shared.durations import clock
 from shared.index import Index
 from shared.mel import HOP, SAMPLE_RATE
 from shared.plan import FILLER, Plan
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
+from shared.verdict import Measured, judge
+from shared.wait_attribution import attribute
 
 _SAID_EVERY_S = 10.0
+_RECENT_RECORDS = 12  # of the verdict while the run goes on
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """How far the run goes, in steps and in seconds from now."""
+
+    total_steps: int
+    step_s: float  # mean of the last steps; 0 while it is not known
+    left_s: float
+    by_the_clock: bool = False
+
+    def __str__(self) -> str:
+        return f"of about {self.total_steps}" if self.by_the_clock else f"of {self.total_steps}"
 
 
 class ProgressLog:
@@ -35,8 +54,7 @@ class ProgressLog:
         receiver: Receiver,
         train_step: TrainStep,
         reporter: Reporter,
-        buffer_size: int,
-        audit: bool,
+        config: Config,
         busy: BusyMeter,
         on_record: Callable[[dict[str, Any]], None],
     ):
@@ -45,13 +63,15 @@ class ProgressLog:
         self._receiver = receiver
         self._train_step = train_step
         self._reporter = reporter
-        self._buffer_size = buffer_size
+        self._config = config
         self._on_record = on_record
         self._metrics = JsonLines(run.metrics)
-        self._audit = JsonLines(run.audit) if audit else None
+        self._audit = JsonLines(run.audit) if config.run.audit else None
         self._busy = busy
         self._step_starts: deque[float] = deque(maxlen=64)
         self._said_s = 0.0
+        self._measured = Measured()
+        self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT_RECORDS)
         self._begin_window()
 
     def _begin_window(self) -> None:
@@ -62,20 +82,28 @@ class ProgressLog:
         self._data_busy: list[float] = []
         self._model_busy: list[float] = []
         self._timings_ms: dict[str, float] = {}
+        self._waited_for_ms: dict[str, float] = {}
 
     def exclude(self, seconds: float) -> None:
         """Leave a validation or a save out of the time that steps took."""
         self._since_s += seconds
 
-    def waited(self, wait_ms: float) -> None:
+    def waited(self, batch: DeviceBatch, wait_ms: float) -> None:
+        """Note that the loop had to wait for a batch, and what for."""
         self._waited_ms += wait_ms
+        for cause, part_ms in attribute(batch.life(wait_ms)).items():
+            self._waited_for_ms[cause] = self._waited_for_ms.get(cause, 0.0) + part_ms
 
     def sample_busy(self) -> None:
         share = self._busy.sample()
         if share is not None:
             self._model_busy.append(round(share, 4))
-            depth = self._receiver.queue_depth
-            self._reporter.tell("busy", share=round(share, 4), queue_depth=depth)
+            self._reporter.tell(
+                "busy",
+                share=round(share, 4),
+                memory_mb=self._busy.memory_mb(),
+                queue_depth=self._receiver.queue_depth,
+            )
 
     def step_seconds(self) -> float:
         """Mean wall clock of the last steps, waits included; 0 while it is not known."""
@@ -107,7 +135,7 @@ class ProgressLog:
                 }
             )
 
-    def log_step(self, position: Position, rate: float, budget: str) -> None:
+    def log_step(self, position: Position, rate: float, budget: Budget) -> None:
         """One line of metrics.jsonl; reads the losses from the device."""
         metrics = self._train_step.read_metrics()
         elapsed_s = max(1e-9, time.perf_counter() - self._since_s)
@@ -127,23 +155,52 @@ class ProgressLog:
             "padding_fraction": round(1 - self._real_frames / max(1, self._all_frames), 4),
             "audio_seconds_per_s": round(audio_s / elapsed_s, 2),
             "timings_ms": {n: round(v / batches, 3) for n, v in self._timings_ms.items()},
+            "waited_for_ms": {n: round(v / batches, 3) for n, v in self._waited_for_ms.items()},
             "nonfinite_steps": int(self._train_step.num_nonfinite.numpy()),
             "time": round(time.time(), 3),
         }
         self._metrics.write(_finite(record))
         self._metrics.flush()
-        self._reporter.tell("metrics", **_finite(record))
+        self._measured.add(record)
+        self._recent.append(record)
+        verdict = judge(Measured(self._recent), self._config)
+        self._reporter.tell("metrics", **_finite(record), **self._outlook(place.number, budget),
+                            verdict=str(verdict or ""))
         self._on_record(record)
         now_s = time.monotonic()
-        if now_s - self._said_s >= _SAID_EVERY_S:
+        if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:
             self._said_s = now_s
             self._reporter.say(
                 f"   step {position.step} {budget} · epoch {record['epoch']} · "
-                f"loss {record['loss']:.3f} · {batches / elapsed_s:.1f} batches/s · "
-                f"queue {record['queue_depth']}/{self._buffer_size} · "
-                f"waited {self._waited_ms / elapsed_s / 10:.0f} %"
+                f"loss {record['loss']:.3f} · {1 / budget.step_s:.2f} steps/s · "
+                f"{record['audio_seconds_per_s']:.0f} h of audio/h · "
+                f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size} · "
+                f"left {clock(budget.left_s)} · {verdict}"
             )
         self._begin_window()
+
+    def _outlook(self, train_batch: int, budget: Budget) -> dict[str, Any]:
+        """What is left of the epoch and of the run."""
+        per_epoch = self._plan.batches_per_epoch
+        done = train_batch % per_epoch + 1
+        batch_s = budget.step_s / self._config.training.grad_accum
+        return {
+            "epoch_done": round(done / per_epoch, 4),
+            "epoch_left_s": round((per_epoch - done) * batch_s, 1),
+            "total_steps": budget.total_steps,
+            "left_s": round(budget.left_s, 1),
+            "steps_per_s": round(1 / budget.step_s, 3) if budget.step_s else None,
+        }
+
+    def say_verdict(self) -> None:
+        """At the end: what the run waited for, as a whole."""
+        verdict = judge(self._measured, self._config)
+        if verdict is None:
+            return
+        words = str(verdict)
+        self._reporter.say(f"🧭 {words[0].upper()}{words[1:]}")
+        if verdict.waiting_for:
+            self._reporter.say(f"   {self._measured}")
 
     def log_validation(self, position: Position, values: dict[str, float]) -> None:
         record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}

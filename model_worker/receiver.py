@@ -47,6 +47,7 @@ class _Peer:
     has_delivered: bool = False
     known_exclusions: int = 0
     heard_s: float = 0.0
+    asked_s: dict[int, float] = dataclasses.field(default_factory=dict)  # by ticket
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,12 +291,14 @@ class Receiver:
             self._refuse(peer, problem)
             self._forget(peer, problem)
             return
+        now_s = time.monotonic()
         batch = ReceivedBatch(
             index=message.batch,
             arrays=message.arrays,
             timings_ms=message.timings_ms,
             data_busy=message.busy,
-            received_s=time.monotonic(),
+            asked_s=self._peers[peer].asked_s.pop(message.batch, now_s),
+            received_s=now_s,
         )
         event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
         actions = self._ledger.handle(event)
@@ -369,6 +372,7 @@ class Receiver:
             if not self._socket.send(peer, messages.Exclude(start, entries)):
                 return False
             known.known_exclusions += len(entries)
+        known.asked_s[batch] = time.monotonic()
         return self._socket.send(peer, messages.MakeBatch(batch, version))
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from model_worker.device_prefetch import DeviceBatch, DevicePrefetch
-from model_worker.progress_log import ProgressLog
+from model_worker.progress_log import Budget, ProgressLog
 from model_worker.receiver import Receiver
 from model_worker.samples import Samples
 from model_worker.schedule import Schedule
@@ -153,7 +153,7 @@ class TrainingLoop:
         while True:
             batch = self._parts.prefetch.get(_WAIT_S)
             if batch is not None:
-                self._parts.progress.waited((time.perf_counter() - started_s) * 1000)
+                self._parts.progress.waited(batch, (time.perf_counter() - started_s) * 1000)
                 return batch
             self._enter("waiting for data", _NO_DEADLINE)
             self._report()
@@ -201,13 +201,13 @@ class TrainingLoop:
         position.is_validated = False
         position.next_batch = self._cursor
         position.elapsed_s = self._elapsed_s()
+        step_s = parts.progress.step_seconds()
         if self._training.max_minutes:
-            step_s = parts.progress.step_seconds()
             parts.schedule.fit(position.step, position.elapsed_s, self._remaining_s(), step_s)
             position.fitted_steps = parts.schedule.total_steps
         if position.step % self._training.log_every == 0 or position.step == 1:
             self._look_at_numbers()
-            parts.progress.log_step(position, rate, self._budget_in_words())
+            parts.progress.log_step(position, rate, self._budget(step_s))
         every = self._training.checkpoint_every
         if every and position.step % every == 0 and not self._validation_is_next():
             started_s = time.perf_counter()
@@ -220,10 +220,11 @@ class TrainingLoop:
             return False
         return self._parts.plan.layout.place(self._cursor).kind == "validation"
 
-    def _budget_in_words(self) -> str:
-        training = self._training
+    def _budget(self, step_s: float) -> Budget:
         total = self._parts.schedule.total_steps
-        return f"of about {total}" if training.max_minutes else f"of {total}"
+        if self._training.max_minutes:
+            return Budget(total, step_s, max(0.0, self._remaining_s()), by_the_clock=True)
+        return Budget(total, step_s, max(0, total - self._position.step) * step_s)
 
     def _look_at_numbers(self) -> None:
         """Roll back when the gradients have stopped being numbers.
@@ -302,4 +303,5 @@ class TrainingLoop:
             self._position.elapsed_s = self._elapsed_s()
             self._save()
         self._parts.progress.flush()
+        self._parts.progress.say_verdict()
         return code

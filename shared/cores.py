@@ -25,18 +25,36 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def resident_mb() -> int:
+    """Memory that this process has taken, in MB."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
 class BusyMeter:
     """The busy share of this process's device, over windows of one second.
 
-    Of a real GPU it is what NVML says; without one, the share of its cores that the process used.
+    Of a real GPU it is what NVML says; without one, the share of its cores that the process used,
+    and the process's own memory.
     """
 
-    def __init__(self, gpu_share: Callable[[], float] | None = None, window_s: float = 1.0):
+    def __init__(
+        self,
+        gpu_share: Callable[[], float] | None = None,
+        window_s: float = 1.0,
+        memory_mb: Callable[[], int] | None = None,
+    ):
         self._gpu_share = gpu_share
+        self.memory_mb = memory_mb or resident_mb
         self._window_s = window_s
         self._since_s = time.monotonic()
         self._cpu_s = time.process_time()
         self.share = 0.0
+
+    def latest(self) -> float:
+        """The share of the last window that has ended, looked at now."""
+        self.sample()
+        return self.share
 
     def sample(self) -> float | None:
         """The share of the window that has just ended, or None while it has not."""

@@ -128,15 +128,7 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
 
 def gpu_share_of(visible_as: str) -> Callable[[], float]:
     """A function that asks NVML how busy a GPU is, from 0 to 1; 0 where it can't tell (MIG)."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    by_uuid = visible_as.startswith(("GPU-", "MIG-"))
-    handle = (
-        pynvml.nvmlDeviceGetHandleByUUID(visible_as)
-        if by_uuid
-        else pynvml.nvmlDeviceGetHandleByIndex(int(visible_as))
-    )
+    pynvml, handle = _nvml_handle(visible_as)
 
     def share() -> float:
         try:
@@ -145,6 +137,28 @@ def gpu_share_of(visible_as: str) -> Callable[[], float]:
             return 0.0
 
     return share
+
+
+def gpu_memory_of(visible_as: str) -> Callable[[], int]:
+    """A function that asks NVML how much of a GPU's memory is used, in MB."""
+    pynvml, handle = _nvml_handle(visible_as)
+
+    def memory_mb() -> int:
+        try:
+            return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) >> 20
+        except pynvml.NVMLError:
+            return 0
+
+    return memory_mb
+
+
+def _nvml_handle(visible_as: str):
+    import pynvml
+
+    pynvml.nvmlInit()
+    if visible_as.startswith(("GPU-", "MIG-")):
+        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(visible_as)
+    return pynvml, pynvml.nvmlDeviceGetHandleByIndex(int(visible_as))
 
 
 def worker_environment(gpu: Gpu | None) -> dict[str, str]:

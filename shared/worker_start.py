@@ -14,7 +14,7 @@ from shared.config import Config
 from shared.config_file import load_config
 from shared.cores import BusyMeter, num_cores, pin_to_share
 from shared.errors import GpuError, InputError
-from shared.gpus import gpu_share_of, list_gpus, worker_environment
+from shared.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
 from shared.process_guard import guard_worker
 from shared.run_directory import RunDirectory
 
@@ -116,7 +116,8 @@ def _set_up_gpu(tf, role: str, config: Config) -> None:
 def busy_meter(device_kind: str) -> BusyMeter:
     """How busy this worker's device is: a GPU by NVML, a share of the cores by their clock."""
     if device_kind == "gpu":
-        return BusyMeter(gpu_share_of(os.environ["CUDA_VISIBLE_DEVICES"]))
+        visible_as = os.environ["CUDA_VISIBLE_DEVICES"]
+        return BusyMeter(gpu_share_of(visible_as), memory_mb=gpu_memory_of(visible_as))
     return BusyMeter()
 
 

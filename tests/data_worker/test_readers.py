@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from data_worker import readers
 from data_worker.readers import ReaderPool, next_reader_count
 from shared.errors import AudioError
 from shared.reading_record import ReadingRecord
@@ -27,15 +28,36 @@ def make_pool():
 
 
 def test_an_utterance_comes_with_what_it_cost(make_pool):
-    pool = make_pool(lambda row: np.full(row, 0.5, np.float32))
+    pool = make_pool(lambda row, fetched: np.full(row, 0.5, np.float32))
     read = pool.read(3).result(DEADLINE_S)
     np.testing.assert_array_equal(read.audio, [0.5, 0.5, 0.5])
-    assert read.read_ms >= 0
+    assert read.reading_ms >= 0 and read.decoding_ms >= 0
+
+
+def test_reading_ends_where_the_file_is_in_memory_and_retries_belong_to_it(make_pool, monkeypatch):
+    now_s, tries = [100.0], []
+    monkeypatch.setattr(readers.time, "perf_counter", lambda: now_s[0])
+
+    def wait(seconds):
+        now_s[0] += seconds
+
+    def load(row, fetched):
+        tries.append(row)
+        now_s[0] += 0.25
+        if len(tries) < 2:
+            raise AudioError("storage is asleep", transient=True)
+        fetched()
+        now_s[0] += 0.5
+        return np.zeros(1, np.float32)
+
+    read = make_pool(load, num_threads=1, wait=wait).read(0).result(DEADLINE_S)
+    assert read.reading_ms == pytest.approx(1000 * (0.25 + 0.1 + 0.25))
+    assert read.decoding_ms == pytest.approx(500)
 
 
 def test_one_reader_serves_in_the_order_of_asking(make_pool):
     served = []
-    pool = make_pool(served.append, num_threads=1)
+    pool = make_pool(lambda row, fetched: served.append(row), num_threads=1)
     futures = [pool.read(row) for row in (5, 3, 9, 3)]
     for future in futures:
         future.result(DEADLINE_S)
@@ -44,7 +66,7 @@ def test_one_reader_serves_in_the_order_of_asking(make_pool):
 
 def test_readers_work_at_the_same_time(make_pool):
     both = threading.Barrier(2, timeout=DEADLINE_S)
-    pool = make_pool(lambda row: both.wait(), num_threads=2)
+    pool = make_pool(lambda row, fetched: both.wait(), num_threads=2)
     futures = [pool.read(0), pool.read(1)]
     for future in futures:
         future.result(DEADLINE_S)
@@ -53,7 +75,7 @@ def test_readers_work_at_the_same_time(make_pool):
 def test_what_is_being_read_is_on_record_until_it_is_read(make_pool):
     record, both = ReadingRecord(), threading.Barrier(3, timeout=DEADLINE_S)
 
-    def load(row):
+    def load(row, fetched):
         both.wait()  # both are being read
         both.wait()  # and the test has looked
         if row == 4:
@@ -73,7 +95,7 @@ def test_what_is_being_read_is_on_record_until_it_is_read(make_pool):
 def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):
     tries, pauses = [], []
 
-    def load(row):
+    def load(row, fetched):
         tries.append(row)
         if len(tries) < 4:
             raise AudioError("storage is asleep", transient=True)
@@ -89,7 +111,7 @@ def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):
 def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
     tries = []
 
-    def load(row):
+    def load(row, fetched):
         tries.append(row)
         raise AudioError("storage is gone", transient=True)
 
@@ -101,7 +123,7 @@ def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
 def test_a_file_that_is_bad_is_not_tried_again(make_pool):
     tries = []
 
-    def load(row):
+    def load(row, fetched):
         tries.append(row)
         raise AudioError("can't be decoded")
 
@@ -111,7 +133,7 @@ def test_a_file_that_is_bad_is_not_tried_again(make_pool):
 
 
 def test_a_bug_in_the_loader_reaches_whoever_asked_and_the_reader_lives_on(make_pool):
-    def load(row):
+    def load(row, fetched):
         return 1 // row
 
     pool = make_pool(load, num_threads=1)
@@ -124,7 +146,7 @@ def test_a_bug_in_the_loader_reaches_whoever_asked_and_the_reader_lives_on(make_
 def test_every_utterance_counts_as_progress_read_or_not(make_pool):
     progress = threading.Semaphore(0)
 
-    def load(row):
+    def load(row, fetched):
         if row:
             raise AudioError("bad")
 
@@ -138,7 +160,7 @@ def test_every_utterance_counts_as_progress_read_or_not(make_pool):
 def test_what_is_no_longer_wanted_is_not_read(make_pool):
     began, go_on, served = threading.Event(), threading.Event(), []
 
-    def load(row):
+    def load(row, fetched):
         served.append(row)
         began.set()
         assert go_on.wait(DEADLINE_S)
@@ -155,7 +177,7 @@ def test_what_is_no_longer_wanted_is_not_read(make_pool):
 
 
 def test_the_pool_grows_and_never_shrinks(make_pool):
-    pool = make_pool(lambda row: None, num_threads=1)
+    pool = make_pool(lambda row, fetched: None, num_threads=1)
     pool.grow_to(3)
     assert pool.num_threads == 3
     pool.grow_to(2)
@@ -163,7 +185,7 @@ def test_the_pool_grows_and_never_shrinks(make_pool):
 
 
 def test_closing_ends_every_thread(make_pool):
-    pool = make_pool(lambda row: None, num_threads=3)
+    pool = make_pool(lambda row, fetched: None, num_threads=3)
     pool.close()
     for thread in pool._threads:
         thread.join(DEADLINE_S)

@@ -1,0 +1,191 @@
+"""An injected bottleneck is named: both sides of a run in this process, on a real socket.
+
+Files, readers, decoder, feature graph, serving loop, wire, receiver and copying thread are those of
+a run. Only the training step is a pause, and each trial makes one part of the chain slow.
+"""
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import zmq
+
+from data_worker import assembly, audio, serving
+from data_worker.features import FeatureExtractor
+from data_worker.preparation.prepare import prepare
+from model_worker.device_prefetch import DevicePrefetch
+from model_worker.receiver import Expected, Receiver
+from model_worker.ticket_ledger import TicketLedger
+from shared.config import Config, DataConfig
+from shared.cores import BusyMeter
+from shared.exclusions import Exclusions
+from shared.plan import Plan
+from shared.reporting import Reporter
+from shared.transport import ClientSocket, ServerSocket
+from shared.verdict import Measured, judge
+from shared.wait_attribution import attribute
+
+DEADLINE_S = 60.0
+NUM_CLIPS, BATCH_SIZE = 24, 2
+USUAL_STEP_S = 0.004
+FIRST_BATCHES, MEASURED_BATCHES = 8, 8
+PAUSE_S = 0.06  # far more than anything real takes here, also on a busy machine
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A small folder of noise, and its index."""
+    folder = tmp_path_factory.mktemp("bottlenecks")
+    (folder / "data" / "wavs").mkdir(parents=True)
+    for number in range(NUM_CLIPS):
+        samples = np.random.default_rng(number).normal(0, 0.1, 8_000 + 100 * number)
+        soundfile.write(folder / "data" / "wavs" / f"u{number}.wav", samples, 22_050)
+    lines = "".join(f"u{number}|Say {number}.\n" for number in range(NUM_CLIPS))
+    (folder / "data" / "metadata.csv").write_text(lines, encoding="utf-8")
+    data = DataConfig(
+        train_data=str(folder / "data"), text_frontend="characters", val_fraction=0.0,
+        batch_size=BATCH_SIZE, cache="off",
+    )  # fmt: skip
+    (folder / "run").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TANDEM_CACHE", str(folder / "cache"))
+        index = prepare(data, 1, folder / "run" / "index.safetensors")
+    return data, index
+
+
+@pytest.fixture(scope="module")
+def extractor(corpus):
+    return FeatureExtractor(corpus[1].mel_basis)  # one for all trials: its graph is made once
+
+
+class SlowLink:
+    """Carries messages between two sockets, each batch after a pause for its bytes."""
+
+    def __init__(self, context, listen, connect, pause_s):
+        self._near, self._far = context.socket(zmq.DEALER), context.socket(zmq.DEALER)
+        self._near.bind(listen)
+        self._far.connect(connect)
+        self._pause_s = pause_s
+        self.over = threading.Event()
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def _carry(self):
+        poller = zmq.Poller()
+        for socket in (self._near, self._far):
+            poller.register(socket, zmq.POLLIN)
+        while not self.over.is_set():
+            for socket, _ in poller.poll(20):
+                frames = socket.recv_multipart()
+                if len(frames) > 1:
+                    self.over.wait(self._pause_s)
+                other = self._far if socket is self._near else self._near
+                with contextlib.suppress(zmq.ZMQError):  # nobody is there any more
+                    other.send_multipart(frames, zmq.DONTWAIT)
+        self._near.close(0)
+        self._far.close(0)
+
+    def close(self):
+        self.over.set()
+        self._thread.join(DEADLINE_S)
+
+
+def slowed(function, pause_s):
+    def slow(*arguments, **named):
+        time.sleep(pause_s)
+        return function(*arguments, **named)
+
+    return slow
+
+
+@contextlib.contextmanager
+def pipeline(folder, data, index, extractor, link_pause_s):
+    """Both sides at work; yields the receiver and the prefetch that a training loop would use."""
+    plan = Plan.from_index(
+        index, batch_size=data.batch_size, seed=3, max_buckets=1, static_shapes=True
+    )
+    expected = Expected("run", index.fingerprint, plan.fingerprint(), "cpu", len(index))
+    context, config, reporter = zmq.Context(), Config(data=data), Reporter(None)
+    stop = threading.Event()
+    with contextlib.ExitStack() as stack:
+        stack.callback(context.destroy, linger=0)
+        endpoint = f"ipc://{folder}/s"
+        server = ServerSocket(endpoint, "run", context)
+        ledger = TicketLedger(data.pipeline_buffer_size, 1 << 30, plan.nbytes)
+        receiver = Receiver(server, plan, ledger, expected, Exclusions(), lambda *_: None)
+        receiver.start()
+        stack.callback(receiver.stop, "the trial is over")
+        if link_pause_s:
+            link = SlowLink(context, f"ipc://{folder}/l", endpoint, link_pause_s)
+            stack.callback(link.close)
+            endpoint = f"ipc://{folder}/l"
+        progress, busy = serving.Progress(reporter), BusyMeter()
+        data_server = serving.DataServer(
+            ClientSocket(endpoint, "run", context),
+            assembly.make_hello("data_worker-0", index, plan, "cpu", "0"),
+            lambda on_done: assembly.make_batch_maker(
+                config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
+                lambda begins: None, "cpu", Path(folder), {},
+            ),
+            reporter, progress, busy, stop.is_set,
+        )  # fmt: skip
+        thread = threading.Thread(target=data_server.serve, daemon=True)
+        thread.start()
+        stack.callback(thread.join, DEADLINE_S)
+        stack.callback(stop.set)
+        prefetch = DevicePrefetch(receiver.queue, "/CPU:0", False)
+        stack.callback(prefetch.close)
+        yield receiver, prefetch
+
+
+def measure(receiver, prefetch, step_s):
+    """Train for a while, and what the log would say of the last batches."""
+    measured = Measured()
+    for number in range(FIRST_BATCHES + MEASURED_BATCHES):
+        started_s = time.perf_counter()
+        batch = prefetch.get(DEADLINE_S)
+        waited_ms = (time.perf_counter() - started_s) * 1000
+        receiver.taken()
+        causes = attribute(batch.life(waited_ms))
+        time.sleep(step_s)
+        if number >= FIRST_BATCHES:
+            measured.add({
+                "step": number + 1, "epoch": 0, "step_ms": step_s * 1000,
+                "data_wait_ms": waited_ms, "waited_for_ms": causes,
+                "queue_depth": receiver.queue_depth, "timings_ms": batch.received.timings_ms,
+            })  # fmt: skip
+    return measured
+
+
+@pytest.mark.parametrize("trial", range(4))
+@pytest.mark.parametrize("slow", ["reading", "decoding", "features", "transport", ""])
+def test_the_slow_part_is_named(slow, trial, corpus, extractor, tmp_path, monkeypatch):
+    """Twenty trials of five bottlenecks, with other readers, buffers and delays in each."""
+    data, index = corpus
+    readers, buffer_size, strength = [(1, 50, 1.0), (2, 8, 1.2), (3, 12, 1.4), (4, 3, 1.6)][trial]
+    data = DataConfig(**{
+        **vars(data), "num_workers": readers, "pipeline_buffer_size": buffer_size,
+    })  # fmt: skip
+    pause_s = PAUSE_S * strength
+    per_file_s = pause_s * readers / (2 * BATCH_SIZE)  # a reference clip for each
+    if slow == "reading":
+        monkeypatch.setattr(audio, "fetch", slowed(audio.fetch, per_file_s))
+    elif slow == "decoding":
+        read = soundfile.SoundFile.read
+        monkeypatch.setattr(soundfile.SoundFile, "read", slowed(read, per_file_s))
+    elif slow == "features":
+        monkeypatch.setattr(FeatureExtractor, "__call__",
+                            slowed(FeatureExtractor.__call__, pause_s))
+    tmp_path.chmod(0o700)
+    link_pause_s = pause_s if slow == "transport" else 0.0
+    step_s = 1.5 * pause_s if slow == "" else USUAL_STEP_S
+    with pipeline(tmp_path, data, index, extractor, link_pause_s) as (receiver, prefetch):
+        measured = measure(receiver, prefetch, step_s)
+    verdict = judge(measured, Config(data=data))
+    assert verdict.waiting_for == slow, f"{verdict}\n{measured}"
+    if slow:
+        assert measured.explained >= 0.95, str(measured)
