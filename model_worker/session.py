@@ -239,7 +239,7 @@ class Session:
         schedule = Schedule(peak, steps, config.training.warmup_steps)
         if position.fitted_steps:
             schedule.restore(position.fitted_steps)
-        summaries = Summaries(self._run.tensorboard, config)
+        summaries = Summaries(self._run.tensorboard, config, position.step)
         samples = Samples(
             model, train_step, self._index, self._run.samples, summaries, config.run.samples
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ from shared.mel import SAMPLE_RATE
 
 log = logging.getLogger(__name__)
 
-_PIPELINE = ("step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "audio_seconds_per_s")
+_PIPELINE = (
+    "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "audio_seconds_per_s", "readers",
+    "cores_busy", "idle_share",
+)  # fmt: skip
 _DEVICES = ("data_gpu_busy", "model_gpu_busy")
 _NOT_SHOWN = ("step", "time")
 _SECTIONS_SHOWN = ("data", "model", "training")
@@ -42,9 +46,11 @@ def _never_fails(method: Callable) -> Callable:
 class Summaries:
     """Writes event files into one folder; safe to use from several threads."""
 
-    def __init__(self, folder: Path, config: Config):
+    def __init__(self, folder: Path, config: Config, done_steps: int = 0):
+        """`done_steps`: those of the checkpoint; what came after them is about to happen again."""
         self._folder = folder
         self._config = config
+        self._done_steps = done_steps
         self._writer: tf.summary.SummaryWriter | None = None
         self._gave_up = False
 
@@ -80,9 +86,22 @@ class Summaries:
     def _default_writer(self):
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(str(self._folder))
+            self._take_back_later_steps()
             with self._writer.as_default():
                 self._write_settings()
         return self._writer.as_default()
+
+    def _take_back_later_steps(self) -> None:
+        """Tell TensorBoard to forget steps after the checkpoint, or they would be shown twice.
+
+        It takes the first such word of a run for its beginning, so the first session says it too.
+        """
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        begins = Event(wall_time=time.time(), step=self._done_steps + 1,
+                       session_log=SessionLog(status=SessionLog.START))  # fmt: skip
+        # What a writer writes are summaries; this is the one other thing that must be in its file.
+        tf.raw_ops.ImportEvent(writer=self._writer._resource, event=begins.SerializeToString())
 
     def _write_settings(self) -> None:
         from tensorboard.plugins.hparams import api
@@ -94,7 +113,7 @@ class Summaries:
         }
         api.hparams(settings)
         text = "".join(f"    {line}\n" for line in dump_config(self._config).splitlines())
-        tf.summary.text("configuration", text, step=0)
+        tf.summary.text("configuration", text, step=self._done_steps)
 
 
 def tidy_names(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
@@ -102,8 +121,9 @@ def tidy_names(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for name, value in record.items():
         if name in _NOT_SHOWN:
             continue
-        if name == "timings_ms":
-            yield from ((f"timings_ms/{part}", float(ms)) for part, ms in value.items())
+        if isinstance(value, dict):
+            for part, number in value.items():
+                yield f"{'pipeline' if part in _PIPELINE else name}/{part}", float(number)
             continue
         if isinstance(value, list):
             value = float(np.mean(value)) if value else None

@@ -87,12 +87,13 @@ def test_numbers_are_filed_under_tidy_names():
     record = {
         "step": 3, "time": 1.0, "loss": 2.0, "loss_mel": None, "learning_rate": 1e-3,
         "step_ms": 5, "model_gpu_busy": [0.5, 1.0], "data_gpu_busy": 0.2, "val_loss": 1.5,
-        "timings_ms": {"decode": 4.0}, "gradient_norm": float("nan"),
+        "timings_ms": {"decoding": 4.0, "readers": 2.0}, "waited_for_ms": {"features": 1.0},
+        "gradient_norm": float("nan"),
     }  # fmt: skip
     assert dict(tidy_names(record)) == {
         "training/loss": 2.0, "training/learning_rate": 1e-3, "pipeline/step_ms": 5.0,
         "devices/model_gpu_busy": 0.75, "devices/data_gpu_busy": 0.2, "validation/loss": 1.5,
-        "timings_ms/decode": 4.0,
+        "timings_ms/decoding": 4.0, "pipeline/readers": 2.0, "waited_for_ms/features": 1.0,
     }  # fmt: skip
 
 
@@ -109,3 +110,25 @@ def test_what_is_written_can_be_read_by_tensorboard(parts, tmp_path):
     assert tags >= {"training/loss", "validation/loss", "configuration"}
     assert tags >= {"speech/0", "speech/1", "alignment_and_mel/0", "alignment_and_mel/1"}
     assert [event.step for event in events.Tensors("training/loss")] == [1, 2]
+
+
+def test_steps_that_a_resumed_run_trains_again_are_shown_once(tmp_path):
+    # The one that TensorBoard itself shows events with.
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+    folder = tmp_path / "tensorboard"
+    first = Summaries(folder, Config())
+    for step in range(1, 6):
+        first.numbers({"step": step, "loss": 1.0})
+    first.flush()
+    resumed = Summaries(folder, Config(), done_steps=3)
+    for step in range(4, 8):
+        resumed.numbers({"step": step, "loss": 2.0})
+    resumed.flush()
+    events = EventAccumulator(str(folder), {"tensors": 0}).Reload()
+    losses = [(e.step, float(tf.make_ndarray(e.tensor_proto)))
+              for e in events.Tensors("training/loss")]  # fmt: skip
+    assert losses == [(1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0), (5, 2.0), (6, 2.0), (7, 2.0)]
+    assert [event.step for event in events.Tensors("configuration")] == [0, 3]
+    tags = events.SummaryMetadata("_hparams_/session_start_info")
+    assert tags.plugin_data.plugin_name == "hparams"
