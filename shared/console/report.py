@@ -16,9 +16,11 @@ from shared.console import report_pictures
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
 from shared.console.run_story import RunStory, number, read_run
+from shared.durations import clock
 from shared.options import rules_of
 from shared.output_files import write_file
 from shared.run_directory import RunDirectory
+from shared.verdict import Measured, judge
 
 _MOST_ROWS = 500
 _PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
@@ -53,8 +55,11 @@ def report_page(story: RunStory, ending: str) -> str:
             section(
                 "Where the time went",
                 panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),
-                paragraph("Blue: the model process. Orange: making a batch and bringing it to the "
-                          "model GPU, which goes on at the same time.", "soft"),
+                paragraph(_verdict(story)),
+                paragraph("Blue: the model process at work. Red: the model process waiting, and "
+                          "what for. Orange: making a batch and bringing it to the model GPU, which "
+                          "goes on at the same time; reading and decoding are added up over the "
+                          "reader threads.", "soft"),
             ),
             section("Padding and speed", panel(report_pictures.pace(story))),
         ]
@@ -82,10 +87,9 @@ def _facts(story: RunStory) -> str:
     if story.steps:
         last = story.steps[-1]
         share = report_pictures.busy_windows(story)[1]
-        waited, worked = _total(story, "data_wait_ms"), _total(story, "step_ms")
         pairs += [
             (f"{int(last['step']):,}", f"steps, epoch {last.get('epoch', '–')}"),
-            (_clock(story.clock_s[-1]), "from the first to the last logged step"),
+            (clock(story.clock_s[-1]), "from the first to the last logged step"),
             (_rounded(number(last, "loss")), "training loss at the end"),
         ]
         if story.validations:
@@ -94,12 +98,20 @@ def _facts(story: RunStory) -> str:
                           f"best held-out mel error, step {best['step']:,}"))
         if len(share):
             pairs.append((f"{np.median(share):.0%}", "model GPU busy (median second)"))
-        pairs.append((f"{waited / max(1e-9, waited + worked):.1%}", "of its time waiting for data"))
+        pairs.append((f"{_wait_share(story):.1%}", "of its time waiting for data"))
     pairs += [
         (f"{len(story.quarantine):,}", "utterances left out"),
         (f"{len(story.restarts):,}", "restarts of a process"),
     ]
     return facts(pairs)
+
+
+def _wait_share(story: RunStory) -> float:
+    measured = Measured(story.steps)
+    if not measured.is_empty:
+        return measured.wait_share
+    waited, worked = _total(story, "data_wait_ms"), _total(story, "step_ms")
+    return waited / max(1e-9, waited + worked)
 
 
 def _total(story: RunStory, name: str) -> float:
@@ -118,6 +130,13 @@ def _steadiness(story: RunStory) -> str:
         f"Model GPU: 5th percentile of its one-second windows {low:.0%}, median {middle:.0%}, "
         f"ratio {steady} (1 is perfectly steady). Dashed: the queue's bound.{pauses}"
     )
+
+
+def _verdict(story: RunStory) -> str:
+    verdict = judge(Measured(story.steps), story.config or Config())
+    if verdict is None:
+        return "What the model process waited for was not logged."
+    return f"The verdict: {verdict}."
 
 
 def _quarantine(records: list[dict]) -> str:
@@ -182,9 +201,3 @@ def _versions() -> str:
 
 def _rounded(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else "not finite"
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -22,10 +22,14 @@ from shared.console.pictures import (
     legend_above,
 )
 from shared.console.run_story import RunStory, number, numbers
+from shared.verdict import Measured, in_words
+from shared.wait_attribution import CAUSES
 
 _MOST_POINTS = 500  # of a line; more are drawn as means with the range around them
 _MARKED_POINTS = 30
-_NOT_TIMES = ("readers",)
+_LEAST_SHOWN_MS = 0.05
+# Counts, and the times in which nothing was done.
+_NOT_TIMES = ("readers", "cores_busy", "idle_share", "audio_wait", "in_process")
 
 
 def busy_windows(story: RunStory) -> tuple[np.ndarray, np.ndarray]:
@@ -115,8 +119,7 @@ def losses(story: RunStory) -> str:
 
 def time_spent(story: RunStory) -> str:
     """Where one batch's time went on each side, on average over the run."""
-    model = {"training step": _mean(story, "step_ms"), "waiting for data":
-             _mean(story, "data_wait_ms")}
+    step_ms = _mean(story, "step_ms")
     seen: dict[str, list[float]] = {}
     for record in after_compilation(story):
         timings = record.get("timings_ms")
@@ -124,7 +127,8 @@ def time_spent(story: RunStory) -> str:
             if name not in _NOT_TIMES and math.isfinite(number(timings, name)):
                 seen.setdefault(name, []).append(number(timings, name))
     on_the_way = {name.replace("_", " "): float(np.mean(v)) for name, v in seen.items()}
-    rows = [(n, ms, MODEL) for n, ms in model.items() if math.isfinite(ms)]
+    rows = [("training step", step_ms, MODEL)] if math.isfinite(step_ms) else []
+    rows += [(f"waiting for {name}", ms, BAD) for name, ms in _waits(story)]
     rows += [(n, ms, DATA) for n, ms in on_the_way.items()]
     if not rows:
         return ""
@@ -145,6 +149,21 @@ def time_spent(story: RunStory) -> str:
         axes.tick_params(axis="y", length=0)
 
     return draw("Milliseconds per batch by what they were spent on", 0.5 + 0.33 * len(rows), paint)
+
+
+def _waits(story: RunStory) -> list[tuple[str, float]]:
+    """What the model process waited for, the most first, as milliseconds per batch."""
+    waited_ms = _mean(story, "data_wait_ms")
+    if not math.isfinite(waited_ms):
+        return []
+    measured = Measured(story.steps)
+    found = {in_words(cause): measured.waited_for(cause) for cause in CAUSES}
+    shown = sorted(((n, ms) for n, ms in found.items() if ms >= _LEAST_SHOWN_MS),
+                   key=lambda item: -item[1])  # fmt: skip
+    unknown_ms = max(0.0, waited_ms - sum(ms for _, ms in shown))
+    if unknown_ms >= _LEAST_SHOWN_MS or not shown:
+        shown.append(("data" if measured.is_empty else "anything else", unknown_ms))
+    return shown
 
 
 def pace(story: RunStory) -> str:

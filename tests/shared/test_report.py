@@ -25,8 +25,8 @@ def step_record(step, time_s, **other):
         "step": step, "epoch": step // 20, "loss": 3.0 / step, "loss_mel": 2.0 / step,
         "learning_rate": 1e-3, "step_ms": 90.0, "data_wait_ms": 10.0, "queue_depth": 40,
         "data_gpu_busy": 0.6, "model_gpu_busy": [0.9, 0.95], "padding_fraction": 0.1,
-        "audio_seconds_per_s": 300.0, "timings_ms": {"decode": 20.0, "features": 30.0,
-        "readers": 2.0}, "time": time_s,
+        "audio_seconds_per_s": 300.0, "timings_ms": {"decoding": 80.0, "features": 30.0,
+        "readers": 2.0}, "waited_for_ms": {"decoding": 8.0, "transport": 1.0}, "time": time_s,
     } | other  # fmt: skip
 
 
@@ -89,7 +89,17 @@ def test_the_report_tells_the_whole_run(run):
                   "was ended by SIGKILL", "&lt;b&gt;cut short", "data.batch_size", "tensorflow"):
         assert words in page, words
     assert page.count("<svg") == 4 and page.count("<audio") == 2 and page.count("<img") == 2
-    assert "readers" not in page  # a count among the timings is no time
+    assert ">readers<" not in page  # a count among the timings is no time
+
+
+def test_the_report_says_what_the_run_waited_for_and_what_would_help(run):
+    page = write_report(run.path).read_text(encoding="utf-8")
+    assert "waiting for: decoding (10% of the time)" in page
+    for words in ("waiting for decoding", "waiting for transport", "waiting for anything else"):
+        assert f">{words}<" in page
+    run.metrics.write_text(run.metrics.read_text().replace('"waited_for_ms"', '"unheard_of"'))
+    page = write_report(run.path).read_text(encoding="utf-8")
+    assert ">waiting for data<" in page and "was not logged" in page
 
 
 def test_the_report_loads_and_runs_nothing(run):
