@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 from shared.errors import DataError, TandemError
 from shared.run_directory import RunDirectory
 from shared.worker_processes import child_environment
+
+_SAID_EVERY_S = 10.0
 
 
 def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
@@ -31,7 +34,7 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
             stderr=log,
             start_new_session=True,
         )
-    shown = _ProgressLine()
+    shown = _ProgressLine(say)
     try:
         for line in child.stdout:
             event = _event(line)
@@ -60,6 +63,17 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
     return summary
 
 
+def progress_line(what: str, done: int, total: int, columns: int) -> str:
+    """What is being done, a bar where there is room for one, and how far it is."""
+    count = f" {done:,}/{total:,}" if total else ""
+    words = f"   {what}"
+    room = min(40, columns - len(words) - len(count) - 2)
+    if total and room >= 8:
+        filled = room * done // total
+        words += " " + "█" * filled + "░" * (room - filled)
+    return (words[: max(0, columns - 1 - len(count))] + count)[: max(0, columns - 1)]
+
+
 def _event(line: bytes) -> dict:
     try:
         event = json.loads(line)
@@ -69,20 +83,23 @@ def _event(line: bytes) -> dict:
 
 
 class _ProgressLine:
-    """One line that is rewritten on a terminal, and nothing elsewhere."""
+    """One line that is rewritten on a terminal; elsewhere a line now and then, if it takes long."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
         self._live = sys.stdout is not None and sys.stdout.isatty()
         self._dirty = False
+        self._said_s = time.monotonic()
 
     def show(self, what: str, done: int, total: int) -> None:
         if self._live:
-            width = max(20, min(os.get_terminal_size().columns, 100) - 40)
-            filled = width * done // max(1, total)
-            bar = "█" * filled + "░" * (width - filled)
-            sys.stdout.write(f"\r\x1b[K   {what[:18]} {bar} {done}/{total}")
+            line = progress_line(what, done, total, os.get_terminal_size().columns)
+            sys.stdout.write(f"\r\x1b[K{line}")
             sys.stdout.flush()
             self._dirty = True
+        elif time.monotonic() - self._said_s >= _SAID_EVERY_S:
+            self._said_s = time.monotonic()
+            self._say(progress_line(what, done, total, 60))
 
     def clear(self) -> None:
         if self._dirty:

@@ -33,6 +33,7 @@ class RunResult:
     cause: str
     run_dir: str
     num_restarts: int
+    at_once: bool = False  # a second Ctrl-C: nothing more is to be done
 
 
 class TrainingRun:
@@ -63,7 +64,7 @@ class TrainingRun:
         self._selector = selectors.DefaultSelector()
         self._spawned: set[str] = set()
         self._stops: list[int] = []
-        self._stopping = False
+        self._stopping = self._stopped_at_once = False
         self._finish: supervision.Finish | None = None
 
     def _data_worker_gpus(self) -> dict[str, Gpu | None]:
@@ -110,6 +111,7 @@ class TrainingRun:
             self._finish.cause,
             str(self._run.path),
             self._supervisor.num_restarts,
+            self._stopped_at_once,
         )
 
     def _note_stop(self, number: int, frame: object) -> None:
@@ -121,6 +123,7 @@ class TrainingRun:
             if number == signal.SIGINT and self._stopping:
                 self._say("⏹  Stopped at once; the last checkpoint stands")
                 self._finish = supervision.Finish(supervision.EXIT_INTERRUPTED, "stopped at once")
+                self._stopped_at_once = True
                 return
             if not self._stopping:
                 name = signal.Signals(number).name

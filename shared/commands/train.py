@@ -77,26 +77,38 @@ def _run_locked(
         say(f"   python -m data_worker --run {run_dir}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
-    with _view(config, started_s) as view:
+    with _view(config, directory, placement, started_s) as view:
         if view is not None:
             say.show = view.say
         report = view.report if view is not None else lambda worker, report: None
         result = TrainingRun(config, directory, placement, say, started_s, report).watch()
     say.show = say_plainly
-    if config.run.report:
+    if config.run.report and not result.at_once:
         leave_report(directory, _ending_in_words(result), say)
     say(_ending_in_words(result))
     return result
 
 
-def _view(config: Config, started_s: float):
+def _view(config: Config, directory: RunDirectory, placement: Placement, started_s: float):
     """The live view on a terminal that can show one, else nothing."""
-    if not config.run.live or not sys.stdout.isatty() or os.environ.get("TERM") in (None, "dumb"):
+    plain_terminal = os.environ.get("TERM") in (None, "dumb")
+    if not config.run.live or plain_terminal or not sys.stdout.isatty():
         return contextlib.nullcontext()
+    if sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        return contextlib.nullcontext()  # it could not show the bars
     from shared.console.live_view import LiveView
 
-    steps = config.training.max_steps or None
-    return LiveView(config.data.pipeline_buffer_size, steps, started_s)
+    return LiveView(
+        config.data.pipeline_buffer_size,
+        started_s,
+        data_device="GPU" if placement.data_gpus else "CPU",
+        model_device="GPU" if placement.model_gpu else "CPU",
+        left_out=_num_lines(directory.quarantine),
+    )
+
+
+def _num_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def _new_run_dir() -> str:

@@ -1,28 +1,58 @@
-"""The live view of a run in the terminal: two lanes, the queue between them, the loss, the time left."""
+"""The live view of a run: two lanes, the queue between them, the loss, the time left."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-_BARS = " ▁▂▃▄▅▆▇█"
-_HISTORY = 120
+from shared.durations import clock
+
+_BARS = "▁▂▃▄▅▆▇█"
+_HISTORY_S = 120
 _LOSSES = 400
+_WIDEST = 124
+_FRAME = 4  # columns of the panel's own
+_LABEL = 10
+_SMALLEST_HISTORY = 12
+_WORKING = ("training", "serving")  # phases that the shares say all about
 
 
 class Lane:
-    """One side's busy share over time."""
+    """One process's side: its busy share over time, its memory, what it is doing."""
 
-    def __init__(self) -> None:
-        self.shares: deque[float] = deque(maxlen=_HISTORY)
-        self.phase = "starting"
+    def __init__(self, label: str, now: Callable[[], float]):
+        self.label = label
+        self._now = now
+        self.shares: deque[float] = deque(maxlen=_HISTORY_S)
+        self.memory_mb = 0
+        self._phase, self._since_s = "starting", now()
+
+    def enter(self, phase: str) -> None:
+        if phase != self._phase:
+            self._phase, self._since_s = phase, self._now()
+
+    def lines(self, width: int) -> list[Text]:
+        """Label, share, memory, history, steadiness and phase, in as few lines as they fit."""
+        share = f"{100 * self.shares[-1]:3.0f} %" if self.shares else "  – %"
+        head = Text.assemble(
+            self.label.ljust(_LABEL), (share, "bold green"), f" {_memory(self.memory_mb):>7}  "
+        )
+        tail = Text(f"p5/p50 {self.steadiness()}")
+        if self._phase not in _WORKING:
+            tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
+        room = width - head.cell_len - tail.cell_len - 2
+        if room >= _SMALLEST_HISTORY:
+            return [head + self._history(room) + Text("  ") + tail]
+        if head.cell_len + tail.cell_len <= width:
+            return [head + tail, self._history(width)]
+        return [head, tail, self._history(width)]
 
     def steadiness(self) -> str:
         """The measure of oscillation: p5 / p50 of the one-second windows."""
@@ -31,27 +61,39 @@ class Lane:
         low, middle = np.percentile(self.shares, [5, 50])
         return f"{low / middle:.2f}" if middle > 0 else "–"
 
-    def history(self, width: int) -> str:
+    def _history(self, width: int) -> Text:
         recent = list(self.shares)[-width:]
-        return "".join(_BARS[min(8, round(share * 8))] for share in recent).rjust(width)
+        bars = "".join(_BARS[min(7, int(share * 8))] for share in recent)
+        return Text(bars.ljust(min(width, _HISTORY_S)), "cyan")
 
 
 class LiveView:
     """Shows a run while it happens; lines that are said scroll above it."""
 
-    def __init__(self, buffer_size: int, total_steps: int | None, started_s: float):
-        self._console = Console()
+    def __init__(
+        self,
+        buffer_size: int,
+        started_s: float,
+        data_device: str = "GPU",
+        model_device: str = "GPU",
+        left_out: int = 0,
+        console: Console | None = None,
+        now: Callable[[], float] = time.time,
+    ):
+        self._console = console or Console()
         self._buffer_size = buffer_size
-        self._total_steps = total_steps
         self._started_s = started_s
+        self._devices = {"data": data_device, "model": model_device}
+        self._now = now
         self._lanes: dict[str, Lane] = {}
         self._metrics: dict = {}
+        self._told_s = now()
         self._queue_depth = 0
         self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._val_loss: float | None = None
-        self._restarts = self._left_out = 0
+        self._restarts, self._left_out = 0, left_out
         self._live = Live(
-            get_renderable=self._render, console=self._console, refresh_per_second=2, transient=True
+            get_renderable=self.panel, console=self._console, refresh_per_second=2, transient=True
         )
 
     def __enter__(self) -> LiveView:
@@ -71,83 +113,114 @@ class LiveView:
             self._console.print(Text(text))
 
     def report(self, worker: str, report: dict) -> None:
-        """Take in what a worker has told the launcher."""
-        lane = self._lanes.setdefault(worker, Lane())
+        """Take in what a worker has told the launcher; others, such as a spare, have no lane."""
+        if "_worker" not in worker:
+            return
+        lane = self._lanes.setdefault(worker, Lane(self._label(worker), self._now))
         kind = report.get("kind")
         if kind == "phase":
-            lane.phase = str(report.get("name"))
+            lane.enter(str(report.get("name")))
         elif kind == "busy":
             lane.shares.append(float(report.get("share", 0)))
+            lane.memory_mb = int(report.get("memory_mb", 0))
             self._queue_depth = int(report.get("queue_depth", self._queue_depth))
-        elif kind == "metrics" and report.get("loss") is not None:
-            self._metrics = report
+        elif kind == "metrics" and report.get("val_loss") is not None:
+            self._val_loss = float(report["val_loss"])
+        elif kind == "metrics" and "step_ms" in report:
+            self._metrics, self._told_s = report, self._now()
             self._queue_depth = int(report.get("queue_depth", 0))
-            self._losses.append(float(report["loss"]))
-        elif kind == "metrics":
-            self._val_loss = report.get("val_loss", self._val_loss)
+            if report.get("loss") is not None:
+                self._losses.append(float(report["loss"]))
 
-    def _render(self) -> Panel:
-        width = self._console.width
-        table = Table.grid(padding=(0, 1), expand=False)
-        for name, lane in sorted(self._lanes.items()):
-            share = f"{100 * lane.shares[-1]:3.0f} %" if lane.shares else "  – %"
-            label = name.replace("_worker", " GPU")
-            cells = [label, Text(share, style="bold green")]
-            if width >= 60:
-                cells += [Text(lane.history(max(10, min(60, width - 46))), style="cyan")]
-                cells += [f"steady {lane.steadiness()}", Text(lane.phase, style="dim")]
-            table.add_row(*cells)
+    def _label(self, worker: str) -> str:
+        """data_worker-0 is "data GPU", the second of several "data GPU 1"."""
+        role, _, number = worker.partition("_worker")
+        number = number.strip("-")
+        suffix = f" {number}" if number not in ("", "0") else ""
+        return f"{role} {self._devices.get(role, '')}{suffix}"
+
+    def panel(self) -> Panel:
+        """Everything, as wide as the terminal is; nothing is left away where that is little."""
+        width = min(self._console.width, _WIDEST)
+        inner = max(10, width - _FRAME)
+        lanes = [line for _, lane in sorted(self._lanes.items()) for line in lane.lines(inner)]
         return Panel(
-            Group(table, self._queue_line(width), *self._number_lines(width)),
-            title="tandem", border_style="dim", width=min(width, 120),
+            Group(*lanes, self._queue_line(inner), *self._epoch_line(inner),
+                  *self._verdict_lines(), *wrapped(self._numbers(), inner)),
+            title="tandem", border_style="dim", width=width,
         )  # fmt: skip
 
     def _queue_line(self, width: int) -> Text:
-        cells = max(8, min(50, width - 30))
-        filled = min(cells, round(cells * self._queue_depth / max(1, self._buffer_size)))
-        bar = "█" * filled + "░" * (cells - filled)
-        return Text(f"queue {bar} {self._queue_depth}/{self._buffer_size}")
+        count = f" {self._queue_depth}/{self._buffer_size}"
+        return _bar("queue", self._queue_depth / max(1, self._buffer_size), count, width)
 
-    def _number_lines(self, width: int) -> list[Text]:
+    def _epoch_line(self, width: int) -> list[Text]:
         metrics = self._metrics
-        elapsed = _clock(time.time() - self._started_s)
+        if "epoch_done" not in metrics:
+            return []
+        done = float(metrics["epoch_done"])
+        left_s = self._left(float(metrics.get("epoch_left_s", 0)))
+        return [_bar(f"epoch {metrics.get('epoch', 0)}", done,
+                     f" {done:.0%}, {clock(left_s)} left", width)]  # fmt: skip
+
+    def _left(self, left_s: float) -> float:
+        """Of a time that was true when the last numbers came."""
+        return max(0.0, left_s - (self._now() - self._told_s))
+
+    def _verdict_lines(self) -> list[Text]:
+        words = str(self._metrics.get("verdict") or "")
+        if not words:
+            return []
+        good = "waiting for: nothing" in words
+        return [Text(words, "green" if good else "bold yellow")]
+
+    def _numbers(self) -> list[str]:
+        metrics, elapsed = self._metrics, clock(self._now() - self._started_s)
+        problems = f"left out {self._left_out} · restarts {self._restarts}"
         if not metrics:
-            return [Text(f"elapsed {elapsed}")]
-        step = int(metrics["step"])
-        parts = [
-            f"step {step}" + (f"/{self._total_steps}" if self._total_steps else ""),
-            f"epoch {metrics['epoch']}",
-            f"loss {metrics['loss']:.3f} {self._trend()}",
-        ]
+            return [problems, f"elapsed {elapsed}"]
+        parts = [f"step {int(metrics['step'])}"]
+        if metrics.get("total_steps"):
+            parts[0] += f"/{int(metrics['total_steps'])}"
+        if self._losses:
+            parts.append(f"loss {self._losses[-1]:.3f} {self._trend()}".rstrip())
         if self._val_loss is not None:
             parts.append(f"validation {self._val_loss:.3f}")
-        seconds = (metrics["step_ms"] + metrics["data_wait_ms"]) / 1000
-        parts.append(f"{1 / max(seconds, 1e-9):.1f} batches/s")
-        parts.append(f"{metrics['audio_seconds_per_s']:.0f} h of audio/h")
-        waited = metrics["data_wait_ms"] / max(1e-9, metrics["step_ms"] + metrics["data_wait_ms"])
-        parts.append(f"waited {100 * waited:.0f} %")
-        parts.append(f"left out {self._left_out} · restarts {self._restarts}")
-        parts.append(f"elapsed {elapsed}")
-        if self._total_steps:
-            parts.append(f"left {_clock((self._total_steps - step) * seconds)}")
-        return _wrapped(parts, max(20, min(width, 120) - 4))
+        if metrics.get("steps_per_s"):
+            parts.append(f"{float(metrics['steps_per_s']):.2f} steps/s")
+        parts.append(f"{float(metrics.get('audio_seconds_per_s') or 0):.0f} h of audio/h")
+        parts += [problems, f"elapsed {elapsed}"]
+        if metrics.get("left_s") is not None and metrics.get("steps_per_s"):
+            parts.append(f"left {clock(self._left(float(metrics['left_s'])))}")
+        return parts
 
     def _trend(self) -> str:
+        """Down or up, from the older to the newer half; level where their noise is larger."""
         if len(self._losses) < 8:
             return ""
-        half = len(self._losses) // 2
-        losses = list(self._losses)
-        change = np.mean(losses[half:]) - np.mean(losses[:half])
-        return "↘" if change < 0 else "↗"
+        older, newer = np.array_split(np.array(self._losses), 2)
+        change = newer.mean() - older.mean()
+        noise = np.hypot(older.std() / len(older) ** 0.5, newer.std() / len(newer) ** 0.5)
+        return "→" if abs(change) <= noise else "↘" if change < 0 else "↗"
 
 
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(max(0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"
+def _memory(megabytes: int) -> str:
+    if not megabytes:
+        return "– MB"
+    return f"{megabytes / 1024:.1f} GB" if megabytes >= 1000 else f"{megabytes} MB"
 
 
-def _wrapped(parts: list[str], width: int) -> list[Text]:
+def _bar(label: str, share: float, words: str, width: int) -> Text:
+    """A bar between a label and words, in one line; its words go below where there is no room."""
+    room = min(60, width - _LABEL - len(words))
+    below = room < 6
+    cells = max(1, width - _LABEL) if below else room
+    filled = min(cells, round(cells * share))
+    text = label.ljust(_LABEL) + "█" * filled + "░" * (cells - filled)
+    return Text(text + ("\n" + words.strip() if below else words))
+
+
+def wrapped(parts: list[str], width: int) -> list[Text]:
     """Parts joined by dots, as many in a line as fit; none is lost at any width."""
     lines, line = [], ""
     for part in parts:

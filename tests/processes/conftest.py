@@ -62,6 +62,10 @@ class Command:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {deadline_s} s:\n{self.text}") from None
 
+    def wait_for_text(self, words: str) -> None:
+        """Wait until the command has said this."""
+        wait_until(lambda: words in self.text, f"{words!r} in\n{self.text}")
+
     def child(self, module: str, other_than: int | None = None) -> int:
         """The pid of a worker of this launcher, once it runs."""
 

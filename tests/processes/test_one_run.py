@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 METRICS = {
     "step", "epoch", "loss", "learning_rate", "step_ms", "data_wait_ms", "queue_depth",
-    "data_gpu_busy", "model_gpu_busy", "padding_fraction", "audio_seconds_per_s",
+    "data_gpu_busy", "model_gpu_busy", "padding_fraction", "audio_seconds_per_s", "waited_for_ms",
 }  # fmt: skip
 
 
@@ -54,8 +54,15 @@ def test_a_run_writes_what_it_says_and_tells_its_story(undisturbed):
         assert (run / name).exists(), name
     said = (run / "launcher.log").read_text()
     for line in ("Waiting 0.2s for data pipeline to warm up", "Model training starting now",
-                 "Configured memory growth for data GPU", "Finished"):  # fmt: skip
+                 "Configured memory growth for data GPU", "🧭 Waiting for: ", "Finished"):  # fmt: skip
         assert line in said
+
+
+def test_the_waiting_of_a_run_is_explained(undisturbed):
+    logged = [record for record in undisturbed.metrics("run") if "loss" in record]
+    waited_ms = sum(record["data_wait_ms"] for record in logged)
+    explained_ms = sum(sum(record["waited_for_ms"].values()) for record in logged)
+    assert explained_ms >= 0.95 * waited_ms
 
 
 def test_every_utterance_comes_once_per_epoch(undisturbed):
@@ -104,15 +111,21 @@ def test_mistakes_end_with_2_before_anything_starts(flags, words, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_two_launchers_can_not_share_a_run_directory(runs):
-    first = runs.launch("run", "--max-steps", "100000")
+def test_two_launchers_can_not_share_a_run_directory_and_a_second_ctrl_c_means_now(runs):
+    first = runs.launch("run", "--max-steps", "100000", "--report")
     runs.wait_for_step(first, "run", 1)
     second = runs.launch("run")
     assert second.wait() == 2
     assert "is using this run directory" in second.text
-    first.signal(signal.SIGTERM)
+    model = first.child("model_worker")
+    os.kill(model, signal.SIGSTOP)  # or it would have saved and ended before the second one
+    first.signal(signal.SIGINT)
+    first.wait_for_text("Ctrl-C again to stop at once")
+    first.signal(signal.SIGINT)
     assert first.wait() == 130, first.text
-    assert "Go on with" in first.text
+    assert "Stopped at once" in first.text and "Go on with" in first.text
+    assert not (runs.folder / "run" / "report.html").exists()
+    assert not psutil.pid_exists(model)
 
 
 def _launcher(*arguments: str) -> subprocess.CompletedProcess:

@@ -1,0 +1,120 @@
+"""The live view, drawn into a string at any width."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from shared.console.live_view import LiveView
+
+START_S = 1_000_000.0
+
+
+class Clock:
+    now_s = START_S + 75
+
+    def __call__(self):
+        return self.now_s
+
+
+def metrics(step=120, **changes):
+    return {
+        "kind": "metrics", "step": step, "epoch": 3, "loss": 1.5 - step / 1000, "step_ms": 90.0,
+        "data_wait_ms": 30.0, "queue_depth": 34, "audio_seconds_per_s": 321.0,
+        "epoch_done": 0.45, "epoch_left_s": 130.0, "total_steps": 1000, "left_s": 3700.0,
+        "steps_per_s": 8.25, "verdict":
+        "waiting for: decoding (25% of the time); try --num-workers 6",
+    } | changes  # fmt: skip
+
+
+@pytest.fixture
+def draw():
+    """Tells a view what a run told, and gives what it shows."""
+
+    def draw(width, *told, says=(), clock=None, **settings):
+        console = Console(file=io.StringIO(), width=width, height=60, color_system=None)
+        view = LiveView(50, START_S, console=console, now=clock or Clock(), **settings)
+        for worker, report in told:
+            view.report(worker, report)
+        for text in says:
+            view.say(text)
+        console.file.seek(0)
+        console.file.truncate()
+        console.print(view.panel())
+        return console.file.getvalue()
+
+    return draw
+
+
+def a_run():
+    yield "data_worker-0", {"kind": "phase", "name": "serving"}
+    yield "model_worker", {"kind": "phase", "name": "training"}
+    for second in range(40):
+        share = 0.2 if second % 10 == 0 else 0.8
+        yield "data_worker-0", {"kind": "busy", "share": share, "memory_mb": 640}
+        yield "model_worker", {"kind": "busy", "share": 0.98, "memory_mb": 2355, "queue_depth": 33}
+    for step in range(100, 121):
+        yield "model_worker", metrics(step)
+    yield "model_worker", {"kind": "metrics", "step": 120, "val_loss": 1.25}
+
+
+EVERYTHING = (
+    "data GPU", "model GPU", "80 %", "98 %", "640 MB", "2.3 GB", "p5/p50 0.25", "p5/p50 1.00",
+    "queue", "34/50", "epoch 3", "45%", "0:02:10 left", "waiting for: decoding",
+    "try --num-workers 6", "step 120/1000", "loss 1.380 ↘", "validation 1.250", "8.25 steps/s",
+    "321 h of audio/h", "left out 3", "restarts 1", "elapsed 0:01:15", "left 1:01:40",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
+def test_nothing_is_lost_at_any_width(draw, width):
+    says = ["⚠️  Left out u7: gone", "⚠️  data_worker-0: killed by SIGKILL; starting it again"]
+    shown = draw(width, *a_run(), says=says, left_out=2)
+    lines = shown.splitlines()
+    assert all(len(line) <= width for line in lines), shown
+    words = re.sub(r"\s+", " ", re.sub(r"[│╭╮╰╯]", " ", shown))
+    for part in EVERYTHING:
+        assert part in words, f"{part} is not in\n{shown}"
+    assert len(re.findall("[▁▂▃▄▅▆▇█]{8}", shown)) >= 2  # two histories
+
+
+def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
+    told = [("data_worker-0", {"kind": "phase", "name": "starting"}),
+            ("model_worker", {"kind": "phase", "name": "compiling"})]  # fmt: skip
+    clock = Clock()
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    view = LiveView(50, START_S, console=console, now=clock)
+    for worker, report in told:
+        view.report(worker, report)
+    clock.now_s += 12
+    console.print(view.panel())
+    shown = console.file.getvalue()
+    assert "compiling 0:00:12" in shown and "starting 0:00:12" in shown
+    assert "elapsed 0:01:27" in shown
+
+
+def test_time_left_runs_down_between_two_numbers(draw):
+    clock = Clock()
+    told = [("model_worker", metrics())]
+    assert "left 1:01:40" in draw(80, *told, clock=clock)
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    view = LiveView(50, START_S, console=console, now=clock)
+    view.report("model_worker", metrics())
+    clock.now_s += 10
+    console.print(view.panel())
+    assert "left 1:01:30" in console.file.getvalue()
+
+
+def test_lanes_are_named_after_what_they_run_on(draw):
+    told = [(name, {"kind": "busy", "share": 0.5}) for name in
+            ("data_worker-0", "data_worker-1", "model_worker")]  # fmt: skip
+    shown = draw(80, *told, data_device="CPU", model_device="GPU")
+    for label in ("data CPU  ", "data CPU 1", "model GPU"):
+        assert label in shown
+
+
+def test_numbers_that_are_missing_or_not_finite_do_no_harm(draw):
+    shown = draw(80, ("model_worker", metrics(loss=None, audio_seconds_per_s=None, verdict="",
+                                              steps_per_s=None)))  # fmt: skip
+    assert "step 120/1000" in shown and "loss" not in shown
