@@ -23,11 +23,13 @@ from shared.mel import HOP, SAMPLE_RATE
 from shared.plan import FILLER, Plan
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
+from shared.steadiness import steadiness
 from shared.verdict import Measured, judge
 from shared.wait_attribution import attribute
 
 _SAID_EVERY_S = 10.0
 _RECENT_RECORDS = 12  # of the verdict while the run goes on
+_BUSY_WINDOWS = 3600  # seconds that the last word on the model GPU is about
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,7 @@ class ProgressLog:
         self._step_starts: deque[float] = deque(maxlen=64)
         self._said_s = 0.0
         self._measured = Measured()
+        self._windows: deque[float] = deque(maxlen=_BUSY_WINDOWS)
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT_RECORDS)
         self._begin_window()
 
@@ -98,6 +101,7 @@ class ProgressLog:
         share = self._busy.sample()
         if share is not None:
             self._model_busy.append(round(share, 4))
+            self._windows.append(share)
             self._reporter.tell(
                 "busy",
                 share=round(share, 4),
@@ -174,6 +178,7 @@ class ProgressLog:
                 f"   step {position.step} {budget} · epoch {record['epoch']} · "
                 f"loss {record['loss']:.3f} · {1 / budget.step_s:.2f} steps/s · "
                 f"{record['audio_seconds_per_s']:.0f} h of audio/h · "
+                f"busy {record['data_gpu_busy']:.0%} and {self._busy.share:.0%} · "
                 f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size} · "
                 f"left {clock(budget.left_s)} · {verdict}"
             )
@@ -193,7 +198,7 @@ class ProgressLog:
         }
 
     def say_verdict(self) -> None:
-        """At the end: what the run waited for, as a whole."""
+        """At the end: what the run waited for, as a whole, and how steadily it worked."""
         verdict = judge(self._measured, self._config)
         if verdict is None:
             return
@@ -201,6 +206,11 @@ class ProgressLog:
         self._reporter.say(f"🧭 {words[0].upper()}{words[1:]}")
         if verdict.waiting_for:
             self._reporter.say(f"   {self._measured}")
+        steady = steadiness(self._windows)
+        if steady is not None:
+            self._reporter.say(
+                f"   Model GPU busy {steady.middle:.0%} (median second), p5/p50 {steady.ratio}"
+            )
 
     def log_validation(self, position: Position, values: dict[str, float]) -> None:
         record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}

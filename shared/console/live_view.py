@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from shared.durations import clock
+from shared.steadiness import steadiness
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY_S = 120
@@ -44,7 +45,8 @@ class Lane:
         head = Text.assemble(
             self.label.ljust(_LABEL), (share, "bold green"), f" {_memory(self.memory_mb):>7}  "
         )
-        tail = Text(f"p5/p50 {self.steadiness()}")
+        steady = steadiness(self.shares)
+        tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
         if self._phase not in _WORKING:
             tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
         room = width - head.cell_len - tail.cell_len - 2
@@ -53,13 +55,6 @@ class Lane:
         if head.cell_len + tail.cell_len <= width:
             return [head + tail, self._history(width)]
         return [head, tail, self._history(width)]
-
-    def steadiness(self) -> str:
-        """The measure of oscillation: p5 / p50 of the one-second windows."""
-        if len(self.shares) < 5:
-            return "–"
-        low, middle = np.percentile(self.shares, [5, 50])
-        return f"{low / middle:.2f}" if middle > 0 else "–"
 
     def _history(self, width: int) -> Text:
         recent = list(self.shares)[-width:]

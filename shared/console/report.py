@@ -20,6 +20,7 @@ from shared.durations import clock
 from shared.options import rules_of
 from shared.output_files import write_file
 from shared.run_directory import RunDirectory
+from shared.steadiness import steadiness
 from shared.verdict import Measured, judge
 
 _MOST_ROWS = 500
@@ -121,14 +122,14 @@ def _total(story: RunStory, name: str) -> float:
 
 def _steadiness(story: RunStory) -> str:
     share = report_pictures.busy_windows(story)[1]
-    if len(share) < 5:
+    steady = steadiness(share)
+    if steady is None:
         return "Too short a run to say how steady the model GPU was."
-    low, middle = np.percentile(share, [5, 50])
-    steady = f"{low / middle:.2f}" if middle > 0 else "–"
     pauses = " Red: where it stood still between two starts." if story.pauses_s else ""
     return (
-        f"Model GPU: 5th percentile of its one-second windows {low:.0%}, median {middle:.0%}, "
-        f"ratio {steady} (1 is perfectly steady). Dashed: the queue's bound.{pauses}"
+        f"Model GPU: 5th percentile of its one-second windows {steady.low:.0%}, median "
+        f"{steady.middle:.0%}, ratio {steady.ratio} (1 is perfectly steady). Dashed: the queue's "
+        f"bound.{pauses}"
     )
 
 
