@@ -13,9 +13,8 @@ import soundfile
 import soxr
 
 from shared.errors import AudioError
-from shared.mel import HOP, PAD, SAMPLE_RATE, frames_of, reflected, resampled_length
+from shared.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
 
-PEAK = 0.95
 # Keeps digital silence from being divided by its own zero peak.
 _SMALLEST_PEAK = 1e-5
 # What storage says when it may answer better a second later. ENOENT is here because network

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from model_worker.acoustic_model import MEL_BINS, AcousticModel
+from model_worker.acoustic_model import AcousticModel
 from model_worker.griffin_lim import waveform_of_mel
-from model_worker.reference_clip import PEAK
 from model_worker.speaking_graph import SPEAK_SIGNATURE, speak_to_the_end
 from shared.buckets import REFERENCE_FRAMES
-from shared.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, PAD
+from shared.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, PAD, PEAK
 
 
 class ExportedVoice(tf.Module):

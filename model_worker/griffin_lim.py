@@ -9,9 +9,8 @@ periodic Hann, hop 256, 384 samples of padding on each side, so that `frames` fr
 import numpy as np
 import tensorflow as tf
 
-FFT = 1024
-HOP = 256
-PADDING = 384
+from shared.mel import FFT, HOP, PAD
+
 ITERATIONS = 32
 MOMENTUM = 0.99
 MEL_UPDATES = 12
@@ -82,4 +81,4 @@ def waveform_of_mel(
     )
     num_samples = tf.shape(log_mel)[1] * HOP
     samples = samples_of(spectrum)
-    return tf.clip_by_value(samples[:, PADDING : PADDING + num_samples], -1.0, 1.0)
+    return tf.clip_by_value(samples[:, PAD : PAD + num_samples], -1.0, 1.0)

@@ -10,12 +10,12 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from shared.mel import FFT, SAMPLE_RATE
+
 RIPPLE_BINS = 48
 TABLE_SIZE = 512
 MIN_PITCH_HZ = 50.0
 MAX_PITCH_HZ = 600.0
-SAMPLE_RATE = 22050
-FFT = 1024
 _STEP = np.log(MAX_PITCH_HZ / MIN_PITCH_HZ) / (TABLE_SIZE - 1)
 
 

@@ -14,11 +14,10 @@ from shared.buckets import REFERENCE_FRAMES
 from shared.config import DataConfig
 from shared.errors import InputError
 from shared.index import TRAIN, TRAIN_ROOT, Index
-from shared.mel import HOP, SAMPLE_RATE, log_mel, resampled_length
+from shared.mel import HOP, PEAK, SAMPLE_RATE, log_mel, resampled_length
 from shared.options import nearest
 from shared.trimming import trim
 
-PEAK = 0.95
 MIN_SECONDS, MAX_SECONDS = 0.3, 120.0
 _SMALLEST_PEAK = 1e-4
 _MAX_CHANNELS = 16

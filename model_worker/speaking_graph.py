@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from model_worker.acoustic_model import MEL_BINS, AcousticModel
+from model_worker.acoustic_model import AcousticModel
 from shared.buckets import REFERENCE_FRAMES
+from shared.mel import MEL_BINS
 
 # Shapes are rounded up to these, so that a GPU meets few different ones.
 SYMBOL_MULTIPLE, FRAME_MULTIPLE = 32, 64

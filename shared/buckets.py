@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-MEL_BINS = 80
+from shared.mel import MEL_BINS
+
 REFERENCE_FRAMES = 192
 
 # Shapes are rounded up to this: kind to GPU tiles, and it keeps the search below small.

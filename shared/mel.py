@@ -16,6 +16,7 @@ FMAX = 8_000
 PAD = (FFT - HOP) // 2  # 384 reflected samples on each side give exactly samples // HOP frames
 MAGNITUDE_FLOOR = 1e-9  # added to the squared magnitude
 LOG_FLOOR = 1e-5  # mel values are clamped to this before the logarithm
+PEAK = 0.95  # of every clip, where loudness is evened out
 
 
 def frames_of(num_samples: int) -> int:

@@ -1,7 +1,7 @@
 """python -m data_worker.preparation --run RUNDIR: the preparation as a child of the launcher.
 
-Says what it does on stdout, one JSON object per line: progress, then prepared (or, with --check,
-left_out for each row and checked), or error and exit code 2.
+Says what it does on stdout, one JSON object per line: progress, then prepared, or error and exit
+code 2.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ class _Reporter:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m data_worker.preparation")
     parser.add_argument("--run", required=True, type=Path, help="run directory with config.toml")
-    parser.add_argument("--check", action="store_true",
-                        help="only look at the data and name every row that would be left out")
     options = parser.parse_args(arguments)
     # One process per core: threads of the linear algebra library would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -57,7 +55,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     reporter = _Reporter()
     try:
-        return (_check if options.check else _prepare)(options.run, reporter)
+        return _prepare(options.run, reporter)
     except TandemError as error:
         reporter.event("error", message=str(error))
         return 2
@@ -91,20 +89,6 @@ def _prepare(run: Path, reporter: _Reporter) -> int:
         seconds=round(time.monotonic() - began, 2), fingerprint=index.fingerprint,
         **index.preparation,
     )
-    return 0
-
-
-def _check(run: Path, reporter: _Reporter) -> int:
-    from data_worker.preparation.prepare import examine
-    from shared.config_file import load_config
-
-    config = load_config(run / "config.toml")
-    examined = examine(config.data, config.training.seed, reporter.progress)
-    for entry in examined.left_out:
-        reporter.event("left_out", **_public(entry._asdict()))
-    kinds = Counter(entry.kind for entry in examined.left_out)
-    reporter.event("checked", rows=examined.num_rows, usable=len(examined.rows), bad=kinds["bad"],
-                   filtered=kinds["filtered"], format=examined.format, verify=examined.verify)
     return 0
 
 

@@ -309,10 +309,14 @@ def test_random_bytes_never_raise_anything_but_protocol_errors(frames):
     only_protocol_errors(frames)
 
 
+def lists_and_maps_of(inner):
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text()
     | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lists_and_maps_of,
     max_leaves=6,
 )  # fmt: skip
 
