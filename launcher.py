@@ -6,18 +6,8 @@ import importlib
 import sys
 import time
 
+from shared.commands import COMMANDS
 from shared.errors import GpuError, TandemError
-
-# name -> (module with a main(arguments) -> exit code, what it does)
-COMMANDS = {
-    "demo": ("shared.commands.demo", "make a small speech corpus and train on two fake GPUs"),
-    "validate": ("shared.commands.validate", "the five checks of a two-GPU machine"),
-    "check-data": ("shared.commands.check_data", "every bad row of a data set, with its reason"),
-    "keys": ("shared.commands.keys", "make the keys of a run beyond one host"),
-    "report": ("shared.commands.report", "write a run's report.html again"),
-    "speak": ("shared.commands.speak", "text to a wav, with the voice of a run"),
-    "export": ("shared.commands.export", "the voice of a run as a SavedModel"),
-}
 
 
 def run(config):
@@ -43,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
             return importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
         from shared.commands.train import main as train
 
-        commands = {name: words for name, (_, words) in COMMANDS.items()}
+        commands = {name: words for name, (*_, words) in COMMANDS.items()}
         return train(arguments, commands, started_s)
     except TandemError as error:
         print(f"❌ {error}", file=sys.stderr)

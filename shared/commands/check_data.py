@@ -21,12 +21,8 @@ def main(arguments: list[str]) -> int:
     return run_in_foreground("data_worker.data_check", arguments)
 
 
-def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
-    """The flags of the command, and the configuration that they make.
-
-    Raises:
-        InputError: a flag can't be, or there is nothing to look at.
-    """
+def check_data_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py check-data",
         usage="launcher.py check-data --train-data DIR [--html FILE] [--json] [data flags]",
@@ -37,7 +33,16 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
     add_option_flags(parser, ("data",))
-    flags = parser.parse_all(arguments)
+    return parser
+
+
+def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
+    """The flags of the command, and the configuration that they make.
+
+    Raises:
+        InputError: a flag can't be, or there is nothing to look at.
+    """
+    flags = check_data_parser().parse_all(arguments)
     layers = [read_values(Path(flags.config))] if flags.config else []
     config = build_config(*layers, flags.values)
     if not config.data.train_data:

@@ -18,14 +18,19 @@ SENTENCE = "The young doctor found a long letter in the old garden."
 _NUM_UTTERANCES = 360
 
 
-def main(arguments: list[str]) -> int:
-    """Parse the flags and run the whole story."""
+def demo_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(prog="launcher.py demo", description=__doc__)
     parser.add_argument("--out", default="demo", metavar="DIR", help="where everything goes [demo]")
     parser.add_argument(
         "--minutes", type=float, default=3.0, metavar="N", help="training budget [3]"
     )
-    flags = parser.parse_all(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Parse the flags and run the whole story."""
+    flags = demo_parser().parse_all(arguments)
     out = Path(flags.out)
     say_plainly("🎬 Tandem's demo: a corpus made here, a voice trained on two fake GPUs")
     corpus = _make_corpus(out / "corpus")
@@ -43,7 +48,7 @@ def main(arguments: list[str]) -> int:
     say_plainly(f"🗣  Speaking: “{SENTENCE}”")
     _child("model_worker.speak", "--run", str(run_dir), "--text", SENTENCE, "--out", str(wav))
     say_plainly(f"🎧 Listen to {wav}")
-    say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Your words' --out my.wav")
+    say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Hello.' --out my.wav")
     return 0
 
 

@@ -15,7 +15,12 @@ def main(arguments: list[str]) -> int:
 
 
 def read_flags(arguments: list[str]) -> argparse.Namespace:
-    """The flags of the command. Raises ConfigError."""
+    """The flags, read. Raises ConfigError."""
+    return export_parser().parse_all(arguments)
+
+
+def export_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py export",
         usage="launcher.py export --run RUN --out DIR [--reference WAV]",
@@ -27,4 +32,4 @@ def read_flags(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--reference", metavar="WAV", help="voice to put in, instead of the corpus' speakers"
     )
-    return parser.parse_all(arguments)
+    return parser

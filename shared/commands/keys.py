@@ -9,8 +9,8 @@ from shared.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 from shared.training_run import say_plainly
 
 
-def main(arguments: list[str]) -> int:
-    """Make the files and say where each belongs."""
+def keys_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py keys",
         usage="launcher.py keys [--out DIR] [--name NAME ...]",
@@ -22,7 +22,12 @@ def main(arguments: list[str]) -> int:
         "--name", action="append", metavar="NAME",
         help=f"data process to make a key for; may be repeated [{DEFAULT_CLIENT}]",
     )  # fmt: skip
-    flags = parser.parse_all(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Make the files and say where each belongs."""
+    flags = keys_parser().parse_all(arguments)
     folder = Path(flags.out)
     for path in make_keys(folder, flags.name or [DEFAULT_CLIENT]):
         if path.name == SERVER_FILE:

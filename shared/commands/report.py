@@ -12,15 +12,20 @@ from shared.training_run import say_plainly
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page and say where it is."""
+def report_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py report",
         usage="launcher.py report RUN",
         description="Write report.html, one page about a run that opens without a network.",
     )
     parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")
-    flags = parser.parse_all(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page and say where it is."""
+    flags = report_parser().parse_all(arguments)
     from shared.console.report import write_report
 
     say_plainly(f"📄 {write_report(flags.run)}")

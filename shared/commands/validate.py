@@ -55,7 +55,8 @@ def main(arguments: list[str]) -> int:
     return 0 if passed else 1
 
 
-def _read_flags(arguments: list[str]) -> argparse.Namespace:
+def validate_parser() -> PlainParser:
+    """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py validate",
         usage="launcher.py validate [--data-gpu 0 --model-gpu 1] [--fake-gpus N]",
@@ -66,7 +67,11 @@ def _read_flags(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--model-gpu", type=int, default=1, metavar="N", help="model GPU [1]")
     parser.add_argument("--fake-gpus", type=int, metavar="N", choices=range(65),
                         help="believe in this many GPUs and use shares of the CPU instead")
-    flags = parser.parse_all(arguments)
+    return parser
+
+
+def _read_flags(arguments: list[str]) -> argparse.Namespace:
+    flags = validate_parser().parse_all(arguments)
     if flags.fake_gpus is None:
         nothing = argparse.Namespace(values={}, config=None)
         flags.fake_gpus = resolve_config(nothing).run.fake_gpus  # of the environment
