@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import selectors
 import signal
@@ -35,6 +36,19 @@ class RunResult:
     num_restarts: int
     at_once: bool = False  # a second Ctrl-C: nothing more is to be done
 
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end: not interrupted, not failed."""
+        return self.exit_code == 0
+
+    def metrics(self) -> list[dict]:
+        """The lines of the run's metrics.jsonl: logged steps and validations, oldest first."""
+        path = RunDirectory(self.run_dir).metrics
+        if not path.exists():
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.endswith("}\n")]
+
 
 class TrainingRun:
     """Starts and watches the workers of a prepared run."""
@@ -47,9 +61,14 @@ class TrainingRun:
         say: Callable[[str], None],
         started_s: float,
         on_report: Callable[[str, dict], None] = lambda worker, report: None,
+        model_command: tuple[str, ...] = ("model_worker",),
     ):
-        """`say` takes lines of the run's story, `on_report` everything that workers tell."""
+        """`say` takes lines of the run's story, `on_report` everything that workers tell.
+
+        `model_command` is the module that is the model process, and flags of its own.
+        """
         self._on_report = on_report
+        self._model_command = model_command
         self._config = config
         self._run = run
         self._placement = placement
@@ -113,6 +132,11 @@ class TrainingRun:
             self._supervisor.num_restarts,
             self._stopped_at_once,
         )
+
+    def stop(self) -> None:
+        """End the run as SIGTERM does: the step is finished and saved. For use in `on_report`."""
+        self._stopping = True
+        self._act(supervision.StopAsked(time.monotonic()))
 
     def _note_stop(self, number: int, frame: object) -> None:
         self._stops.append(number)
@@ -181,12 +205,12 @@ class TrainingRun:
 
     def _spawn(self, name: str, suspects: tuple[int, ...]) -> None:
         if name == MODEL_WORKER:
-            role, gpu, module = "model", self._placement.model_gpu, "model_worker"
+            role, gpu, command = "model", self._placement.model_gpu, self._model_command
         else:
             gpus = {**self._data_gpus, **self._spare_gpus}
-            role, gpu, module = "data", gpus[name], "data_worker"
+            role, gpu, command = "data", gpus[name], ("data_worker",)
         is_spare = name in self._spare_gpus
-        arguments = ["-m", module, "--run", str(self._run.path), "--name", name]
+        arguments = ["-m", *command, "--run", str(self._run.path), "--name", name]
         if is_spare:
             arguments.append("--spare")
         if gpu is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from shared.commands.check_data import read_flags
-from shared.errors import DataError, InputError
+from shared.errors import DataError
 from shared.foreground_child import foreground_main
+from shared.json_output import stdout_for_json_alone, write_json
 from shared.output_files import write_file
 
 EXIT_USABLE, EXIT_SOME_LEFT_OUT, EXIT_UNUSABLE = 0, 1, 2
@@ -23,14 +23,14 @@ def work(arguments: list[str]) -> int:
     from data_worker.data_check.findings import look_at
 
     flags, config = read_flags(arguments)
-    result_out = _stdout_for_json_alone() if flags.json else sys.stdout
+    result_out = stdout_for_json_alone() if flags.json else sys.stdout
     progress = _ProgressLine()
     began_s = time.monotonic()
     try:
         findings = look_at(config, progress.show)
     except DataError as error:
         if flags.json:
-            _write_json(result_out, {"problems": [], "summary": {"refusal": str(error)}})
+            write_json(result_out, {"problems": [], "summary": {"refusal": str(error)}})
         raise
     finally:
         progress.clear()
@@ -40,7 +40,7 @@ def work(arguments: list[str]) -> int:
 
         write_file(flags.html, data_page(findings).encode())
     if flags.json:
-        _write_json(result_out, findings)
+        write_json(result_out, findings)
     else:
         from shared.console.data_text import show_findings
 
@@ -50,23 +50,6 @@ def work(arguments: list[str]) -> int:
     if not findings["summary"]["trainable"]:
         return EXIT_UNUSABLE
     return EXIT_SOME_LEFT_OUT if findings["problems"] else EXIT_USABLE
-
-
-def _stdout_for_json_alone():
-    """What libraries or other processes print goes to standard error from here on."""
-    sys.stdout.flush()
-    alone = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return alone
-
-
-def _write_json(file, findings: dict) -> None:
-    try:
-        json.dump(findings, file, ensure_ascii=True, allow_nan=False)
-        file.write("\n")
-        file.flush()
-    except BrokenPipeError:
-        raise InputError("nobody reads the output any more.") from None
 
 
 class _ProgressLine:

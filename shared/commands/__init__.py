@@ -14,6 +14,10 @@ COMMANDS = {
         "every bad row of a data set, with its reason",
     ),
     "keys": ("shared.commands.keys", "keys_parser", "make the keys of a run beyond one host"),
+    "bench": (
+        "shared.commands.bench", "bench_parser",
+        "the modes side by side on this machine, with a picture",
+    ),
     "report": ("shared.commands.report", "report_parser", "write a run's report.html again"),
     "speak": ("shared.commands.speak", "speak_parser", "text to a wav, with the voice of a run"),
     "export": ("shared.commands.export", "export_parser", "the voice of a run as a SavedModel"),
