@@ -40,7 +40,7 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
         tensorflow = importlib.metadata.version("tensorflow")
     except importlib.metadata.PackageNotFoundError:
         raise CheckFailed("TensorFlow is not installed.",
-                          "Install it: pip install 'tandem-tts[gpu]'") from None
+                          "Install it: pip install --editable '.[gpu]'") from None
     if len(gpus) < 2:
         driver = driver_version()
         found = f"driver {driver}" if driver else "no NVIDIA driver answers"
@@ -131,7 +131,7 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
                  or not_apart(facts["data"], facts["model"]))
     if complaint:
         raise CheckFailed(f"{complaint}.", "Unset CUDA_VISIBLE_DEVICES, and install TensorFlow "
-                          "with GPU support: pip install 'tandem-tts[gpu]'")
+                          "with GPU support: pip install --editable '.[gpu]'")
     return [f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
             for role in ("data", "model")]
 
@@ -164,7 +164,7 @@ def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
 def _check_device(what: str, device: str, gpu: Gpu) -> None:
     if not gpu.fake and "GPU:0" not in device:
         raise CheckFailed(f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
-                          "Install TensorFlow with GPU support: pip install 'tandem-tts[gpu]'")
+                          "Install TensorFlow with GPU support: pip install --editable '.[gpu]'")
 
 
 def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[str]:

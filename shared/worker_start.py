@@ -102,7 +102,7 @@ def _set_up_gpu(tf, role: str, config: Config) -> None:
         raise GpuError(
             f"the {role} process must see exactly one GPU, but TensorFlow sees {len(found)}. "
             f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}; is TensorFlow "
-            "installed with GPU support (pip install 'tandem-tts[gpu]')?"
+            "installed with GPU support (pip install --editable '.[gpu]')?"
         )
     data = config.data
     cap_mb = data.data_gpu_memory if role == "data" else data.model_gpu_memory
