@@ -13,12 +13,16 @@ from shared.errors import GpuError, TandemError
 def run(config):
     """Train as the configuration says; returns a RunResult.
 
+    TANDEM_FAKE_GPUS counts here as it does on the command line. Called in a process's main thread,
+    it handles Ctrl-C and SIGTERM itself until the run has ended.
+
     Raises:
         TandemError: the run could not be started.
     """
+    from shared.command_line import with_fake_gpus
     from shared.commands.train import run as train
 
-    return train(config, started_s=time.time())
+    return train(with_fake_gpus(config), started_s=time.time())
 
 
 def main(arguments: list[str] | None = None) -> int:

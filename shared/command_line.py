@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from pathlib import Path
 
@@ -106,6 +107,19 @@ def resolve_config(namespace: argparse.Namespace) -> Config:
         layers.append(read_values(Path(namespace.config)))
     layers.append(namespace.values)
     return build_config(*layers)
+
+
+def with_fake_gpus(config: Config) -> Config:
+    """The configuration with the fake GPUs of the environment, where it has none of its own.
+
+    Raises:
+        ConfigError: the variable is not a number.
+    """
+    text = os.environ.get(FAKE_GPUS_VARIABLE)
+    if not text or config.run.fake_gpus:
+        return config
+    count = _fake_gpus_layer(text)["run"]["fake_gpus"]
+    return dataclasses.replace(config, run=dataclasses.replace(config.run, fake_gpus=count))
 
 
 def _fake_gpus_layer(text: str) -> Values:
