@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.command_line import resolve_config, train_parser
-from shared.config import SECTIONS, Config
+from shared.command_line import resolve_config, train_parser, with_fake_gpus
+from shared.config import SECTIONS, Config, RunConfig
 from shared.errors import ConfigError
 from shared.gpus import FAKE_GPUS_VARIABLE
 from shared.options import rules_of
@@ -116,3 +116,14 @@ def test_help_names_every_flag_and_its_default():
         for rule in rules_of(kind).values():
             assert rule.flag in text
     assert "[50]" in text
+
+
+def test_fake_gpus_of_the_environment_count_for_a_configuration_made_in_python(monkeypatch):
+    monkeypatch.setenv(FAKE_GPUS_VARIABLE, "2")
+    assert with_fake_gpus(Config()).run.fake_gpus == 2
+    assert with_fake_gpus(Config(run=RunConfig(fake_gpus=3))).run.fake_gpus == 3
+    monkeypatch.setenv(FAKE_GPUS_VARIABLE, "two")
+    with pytest.raises(ConfigError, match="found 'two'; expected a whole number"):
+        with_fake_gpus(Config())
+    monkeypatch.delenv(FAKE_GPUS_VARIABLE)
+    assert with_fake_gpus(Config()) == Config()

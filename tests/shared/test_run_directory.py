@@ -8,6 +8,7 @@ import pytest
 
 from shared.errors import InputError
 from shared.run_directory import RunDirectory
+from shared.training_run import RunResult
 
 HOLDER = (
     "import sys\n"
@@ -97,3 +98,11 @@ def test_a_lock_file_of_nonsense_is_no_obstacle(run):
     (run.path / ".launcher.lock").write_bytes(b"\xff" * 1000)
     os.close(run.lock("launcher"))
     assert (run.path / ".launcher.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_result_reads_the_whole_lines_of_the_run_s_metrics(tmp_path):
+    result = RunResult(exit_code=130, cause="interrupted", run_dir=str(tmp_path), num_restarts=0)
+    assert result.metrics() == [] and not result.finished
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 3.5}\n{"step": 2, "lo')
+    assert result.metrics() == [{"step": 1, "loss": 3.5}]
+    assert RunResult(0, "finished", str(tmp_path), 0).finished
