@@ -1,0 +1,227 @@
+"""Every command of the README and of docs/ is one that works; every flag and field is there."""
+
+import ast
+import configparser
+import dataclasses
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared import codec, messages
+from shared.buckets import BucketShape
+from shared.command_line import resolve_config, train_parser
+from shared.commands import COMMANDS
+from shared.gpus import FAKE_GPUS_VARIABLE
+from shared.worker_start import worker_parser
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [code for name, code in found if name == language]
+
+
+def commands():
+    """Each line of each block without a language, as words."""
+    for page in PAGES:
+        for block in blocks(page, ""):
+            if "─" in block:
+                continue  # a drawing
+            for line in block.splitlines():
+                if line.strip():
+                    yield pytest.param(line, id=f"{page.name}: {line[:60]}")
+
+
+def words_of(line):
+    """The words of a command line; of `source <(…)` and `… | source` those of the inner command."""
+    inner = re.match(r"source <\((.*?)\)", line) or re.match(r"(.*) \| source", line)
+    return shlex.split(inner[1] if inner else line, comments=True)
+
+
+def parse_launcher(arguments):
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    if name is None:
+        parser = train_parser("launcher.py", "")
+    else:
+        module, maker, _ = COMMANDS[name]
+        parser = getattr(importlib.import_module(module), maker)()
+        arguments = arguments[1:]
+    flags = parser.parse_all(arguments)
+    if name is None:
+        config = resolve_config(flags)
+        assert config.data.train_data, "a run needs data"
+    if name == "speak":
+        importlib.import_module("shared.commands.speak").read_flags(arguments)
+
+
+def check_make(arguments):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert arguments and set(arguments) <= set(targets)
+
+
+def check_pip(arguments):
+    extra = re.fullmatch(r"\.\[(\w+)\]", arguments[-1])
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    assert arguments[:2] == ["install", "--editable"]
+    assert extra and extra[1] in setup["options.extras_require"]
+
+
+def check_benchmark(script, arguments):
+    assert (ROOT / script).is_file()
+    assert {word for word in arguments if word.startswith("--")} <= benchmark_flags()
+
+
+def benchmark_flags():
+    scripts = (ROOT / "benchmarks").glob("*.py")
+    sources = (script.read_text(encoding="utf-8") for script in scripts)
+    return {flag for source in sources for flag in re.findall(r'"(--[a-z-]+)"', source)}
+
+
+def check(words):
+    """Hand a command to the program that it names. Raises if that would refuse it."""
+    program, *rest = words
+    if program == "make":
+        return check_make(rest)
+    if program == "tandem":
+        return parse_launcher(rest)
+    assert program == "python", f"nothing here knows how to try {program}"
+    if rest[0] == "launcher.py":
+        return parse_launcher(rest[1:])
+    if rest[0].startswith("benchmarks/"):
+        return check_benchmark(rest[0], rest[1:])
+    assert rest[0] == "-m"
+    if rest[1] == "pip":
+        return check_pip(rest[2:])
+    if rest[1] == "tensorboard.main":
+        assert rest[2:] == ["--logdir", "runs"] and importlib.util.find_spec("tensorboard.main")
+        return None
+    endpoint = {"data_worker": "--connect", "model_worker": "--listen"}[rest[1]]
+    return worker_parser(rest[1], endpoint).parse_all(rest[2:])
+
+
+@pytest.fixture(autouse=True)
+def at_the_checkout(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv(FAKE_GPUS_VARIABLE, raising=False)
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_the_command_is_one_that_its_program_takes(line):
+    check(words_of(line))
+
+
+def test_there_are_commands_to_try():
+    assert len(list(commands())) > 30
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["python launcher.py --train-dta x", "python launcher.py speek --run x", "rm -rf /",
+     "python launcher.py speak --run x --out y.wav", "make demos", "python -m data_worker --gpu 0",
+     "python benchmarks/oscillation.py --repeat 3", "python launcher.py --epochs 3"],
+)  # fmt: skip
+def test_a_wrong_command_would_be_found(line):
+    with pytest.raises(Exception):  # noqa: B017 - each program has its own
+        check(words_of(line))
+
+
+def known_flags():
+    found = {"--listen", "--connect", "--gpu", "--logdir", "--editable", "--help"}
+    parsers = [train_parser("launcher.py", "")]
+    parsers += [getattr(importlib.import_module(m), maker)() for m, maker, _ in COMMANDS.values()]
+    for parser in parsers:
+        for action in parser._actions:
+            found.update(action.option_strings)
+    return found | benchmark_flags()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_flag_that_is_named_exists(page):
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", page.read_text(encoding="utf-8")))
+    assert named - known_flags() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page):
+    targets = re.findall(r"\]\(([^)#]+)\)", FENCE.sub("", page.read_text(encoding="utf-8")))
+    missing = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
+    assert not missing
+
+
+def test_the_protocol_page_has_every_message_field_array_and_limit():
+    page = (ROOT / "docs" / "wire-protocol.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \|\s*([^|]*?)\s*\|", page, re.MULTILINE))
+    for kind in messages.Message.__args__:
+        fields = [field.name for field in dataclasses.fields(kind) if field.name != "arrays"]
+        assert re.findall(r"`(\w+)`", rows[kind.__name__]) == fields, kind
+    for name, (dtype, _) in BucketShape(2, 3, 5).arrays().items():
+        assert rows[name] == dtype
+    assert f"version {messages.PROTOCOL_VERSION}." in page
+    assert f"at most {codec.MAX_HEADER_BYTES >> 10} KiB" in page
+    assert f"up to {codec.MAX_ARRAYS} arrays of up to {codec.MAX_DIMENSIONS} dimensions" in page
+    assert " ".join(codec.DTYPES) in page and f"up to {codec.MAX_BLOCK_BYTES >> 30} GiB" in page
+
+
+def literals_of_the_program():
+    """Every piece of text between two placeholders that our sources can print."""
+    for name in ("shared", "data_worker", "model_worker"):
+        for path in (ROOT / name).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def messages_of_the_readme():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = page.split("## When something is wrong")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+
+
+def test_every_message_of_the_troubleshooting_table_is_one_that_the_program_prints():
+    literals = {text for text in literals_of_the_program() if len(text.strip()) >= 8}
+    messages_told = messages_of_the_readme()
+    assert len(messages_told) > 10
+    for message in messages_told:
+        words = message.lstrip("❌⚠️ …")
+        assert any(text.strip() in words or words in text for text in literals), message
+
+
+def python_blocks():
+    for page in PAGES:
+        for number, code in enumerate(blocks(page, "python")):
+            yield pytest.param(code, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize("code", list(python_blocks()))
+def test_the_python_can_be_parsed(code):
+    ast.parse(code)
+
+
+def test_the_python_example_of_the_readme_runs_as_it_is(tmp_path):
+    """All of it but the training: the data is looked at and the run prepared on two fake GPUs."""
+    (example,) = [code for code in blocks(ROOT / "README.md", "python") if "launcher.run" in code]
+    assert 'RunConfig(run_dir="runs/mine")' in example
+    example = example.replace('run_dir="runs/mine"', 'run_dir="runs/mine", prepare_only=True')
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), FAKE_GPUS_VARIABLE: "2",
+                   "TANDEM_CACHE": str(tmp_path / "cache"), "XDG_RUNTIME_DIR": str(tmp_path)}
+    make = ["-m", "data_worker.demo_corpus", "--out", "my-voice", "--num", "8"]
+    for arguments in (make, ["-c", example]):
+        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment,
+                              capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "🚀 Intelligent GPU Pipeline: Multi-GPU Mode" in done.stdout
+    assert "   - Buffer Size: 75" in done.stdout
+    assert done.stdout.endswith("0 prepared runs/mine\n")
+    config = (tmp_path / "runs" / "mine" / "config.toml").read_text()
+    assert "pipeline_buffer_size = 75" in config and "model_start_delay = 2.5" in config
+    assert "max_minutes = 240.0" in config
