@@ -75,6 +75,7 @@ class ProgressLog:
         self._measured = Measured()
         self._windows: deque[float] = deque(maxlen=_BUSY_WINDOWS)
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT_RECORDS)
+        self._unwritable = False
         self._begin_window()
 
     def _begin_window(self) -> None:
@@ -164,7 +165,7 @@ class ProgressLog:
             "time": round(time.time(), 3),
         }
         self._metrics.write(_finite(record))
-        self._metrics.flush()
+        self.flush()
         self._measured.add(record)
         self._recent.append(record)
         verdict = judge(Measured(self._recent), self._config)
@@ -215,7 +216,7 @@ class ProgressLog:
     def log_validation(self, position: Position, values: dict[str, float]) -> None:
         record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}
         self._metrics.write(_finite(record))
-        self._metrics.flush()
+        self.flush()
         self._reporter.tell("metrics", **_finite(record))
         self._on_record(record)
         best = " (best so far)" if position.validations_since_best == 0 else ""
@@ -225,9 +226,19 @@ class ProgressLog:
         )
 
     def flush(self) -> None:
-        self._metrics.flush()
-        if self._audit:
-            self._audit.flush()
+        """Write the logs; what a full disk refuses waits for the next time."""
+        try:
+            self._metrics.flush()
+            if self._audit:
+                self._audit.flush()
+            self._unwritable = False
+        except OSError as error:
+            if not self._unwritable:
+                self._reporter.say(
+                    f"⚠️  The logs of the run can't be written ({error.strerror}); training goes "
+                    "on, and they are written when it is possible again"
+                )
+            self._unwritable = True
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

@@ -8,26 +8,52 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shared.errors import TandemError
 from shared.index import Index
+
+_MAX_WAITING_BYTES = 16 << 20
 
 
 class JsonLines:
-    """Appends objects to a file; a reader never sees half a line but the last."""
+    """Appends objects to a file; a reader never sees half a line but the last.
+
+    What a full disk refuses waits here, and `flush` goes on exactly where it was cut off.
+    """
 
     def __init__(self, path: Path):
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self._waiting = bytearray()
 
     def write(self, record: dict[str, Any], durable: bool = False) -> None:
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        if durable:
+        """Take a record, to be written by the next `flush`; at once and on disk if `durable`.
+
+        Raises:
+            TandemError: it can't be written durably, or too much waits already.
+        """
+        self._waiting += json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        if not durable and len(self._waiting) < _MAX_WAITING_BYTES:
+            return
+        try:
             self.flush()
-            os.fsync(self._file.fileno())
+            if durable:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise TandemError(
+                f"{self._path}: can't be written ({error.strerror}). Free some space on that disk "
+                "and start the same command again: the run goes on from its last checkpoint."
+            ) from error
 
     def flush(self) -> None:
-        self._file.flush()
+        """Write what waits. Raises OSError; nothing is lost by it."""
+        while self._waiting:
+            del self._waiting[: os.write(self._descriptor, self._waiting)]
 
     def close(self) -> None:
-        self._file.close()
+        try:
+            self.flush()
+        finally:
+            os.close(self._descriptor)
 
 
 def cut_back(path: Path, keep: Callable[[dict], bool]) -> None:

@@ -31,6 +31,7 @@ _SAVING_DEADLINE_S = 600.0
 _NO_DEADLINE = 0.0
 _WAIT_S = 0.5
 _REPORT_EVERY_S = 1.0
+_LAST_SAVE_AGAIN_AFTER_S = (1.0, 3.0)
 _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
 _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
 
@@ -301,7 +302,24 @@ class TrainingLoop:
         self._parts.validation.abandon()
         if self._saved_step != self._position.step:
             self._position.elapsed_s = self._elapsed_s()
-            self._save()
+            self._save_the_last()
         self._parts.progress.flush()
         self._parts.progress.say_verdict()
         return code
+
+    def _save_the_last(self) -> None:
+        """A run whose last checkpoint is missing has not finished, whatever on_save_error says.
+
+        Raises:
+            TandemError: it could not be saved, not even a little later.
+        """
+        for pause_s in (*_LAST_SAVE_AGAIN_AFTER_S, None):
+            self._save()
+            if self._saved_step == self._position.step:
+                return
+            if pause_s is not None:
+                time.sleep(pause_s)
+        raise TandemError(
+            f"the last checkpoint, of step {self._position.step}, could not be saved. The same "
+            "command goes on from the one before."
+        )

@@ -46,7 +46,10 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """A line that belongs on the user's terminal."""
-        print(text, flush=True)
+        try:
+            print(text, flush=True)
+        except OSError:
+            pass  # a log on a full disk is no reason to end a run
         self.tell("say", text=text)
 
     def failure(self, message: str) -> None:

@@ -1,0 +1,52 @@
+"""The end of a run whose disk is full: it is not called finished without its last checkpoint."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from model_worker import training_loop
+from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, TrainingLoop
+from model_worker.training_state import Position
+from shared.config import Config
+from shared.errors import CheckpointError, TandemError
+
+
+class FailingSave:
+    """Fails `num_failures` times."""
+
+    def __init__(self, num_failures):
+        self.num_failures, self.num_calls = num_failures, 0
+
+    def __call__(self, position):
+        self.num_calls += 1
+        if self.num_calls <= self.num_failures:
+            raise CheckpointError("No space left on device")
+
+
+def make_loop(save, said):
+    nothing = SimpleNamespace(flush=lambda: None)
+    parts = SimpleNamespace(
+        config=Config(), save=save, progress=nothing,
+        plan=SimpleNamespace(num_validation_batches=0),
+        reporter=SimpleNamespace(say=said.append, phase=lambda name, deadline_s: None),
+        validation=SimpleNamespace(abandon=lambda: None), started_s=0.0,
+        train_step=SimpleNamespace(nonfinite_in_row=SimpleNamespace(numpy=lambda: 0)),
+    )  # fmt: skip
+    return TrainingLoop(parts, Position(step=7))
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(training_loop, "_LAST_SAVE_AGAIN_AFTER_S", (0.0, 0.0))
+
+
+def test_the_last_save_is_tried_again():
+    said, save = [], FailingSave(2)
+    assert make_loop(save, said)._end(EXIT_INTERRUPTED) == EXIT_INTERRUPTED
+    assert save.num_calls == 3
+    assert len(said) == 2 and all("was not saved: No space left" in line for line in said)
+
+
+def test_without_its_last_checkpoint_a_run_has_not_finished():
+    with pytest.raises(TandemError, match="of step 7, could not be saved"):
+        make_loop(FailingSave(3), [])._end(EXIT_FINISHED)
