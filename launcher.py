@@ -48,6 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
                 file=sys.stderr,
             )
         return error.exit_code
+    except OSError as error:  # a full disk, no descriptors left
+        where = f"{error.filename}: " if error.filename else ""
+        print(
+            f"❌ {where}{error.strerror or error}. Look at the disk's space and rights, and at "
+            "the limit on open files (ulimit -n).",
+            file=sys.stderr,
+        )
+        return 1
     except KeyboardInterrupt:
         return 130
 

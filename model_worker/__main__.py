@@ -45,7 +45,7 @@ def _work(reporter: Reporter) -> int:
     started_s = float(os.environ.get(START_VARIABLE) or time.time())
     run, config = open_run(flags)
     lock = run.lock("model process")
-    should_stop = StopFlag()
+    should_stop = StopFlag(starting=True)
     device_kind = fix_gpu("model", flags, config)
     endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
     key_path = flags.keys or config.run.keys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -44,7 +43,7 @@ from shared.run_directory import RunDirectory
 from shared.run_plan import data_device_kind, plan_of, total_steps
 from shared.stream_layout import LAST_VALIDATION
 from shared.transport import ServerSocket
-from shared.worker_start import busy_meter
+from shared.worker_start import StopFlag, busy_meter
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class Session:
         keys: ServerKeys | None,
         device_kind: str,
         reporter: Reporter,
-        should_stop: Callable[[], bool],
+        should_stop: StopFlag,
         started_s: float,
     ):
         self._run = run
@@ -119,6 +118,7 @@ class Session:
         receiver.start()
         self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
         train_step.warm_up()  # while the data processes start and fill the queue
+        self._should_stop.now_at_work()
         try:
             wait_for_start(
                 receiver, config, checkpoint is not None, self._reporter, self._should_stop

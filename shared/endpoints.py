@@ -7,6 +7,7 @@ import hashlib
 import ipaddress
 import os
 import re
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -140,6 +141,29 @@ def claim_endpoint(endpoint: str) -> int | None:
                 f"{endpoint}: another run is listening there. Choose another --endpoint."
             ) from None
         os.close(descriptor)  # whoever had it before removed the file just now
+
+
+def refuse_if_taken(endpoint: str) -> None:
+    """See that nobody listens there, before anything heavy starts.
+
+    Raises:
+        ConfigError: someone does.
+    """
+    if endpoint.startswith("ipc://"):
+        if _claim_path(endpoint).exists():
+            os.close(claim_endpoint(endpoint))
+        return
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]").replace("*", ""), int(port)))
+        except OSError as error:
+            raise ConfigError(
+                f"{endpoint}: can't listen there ({error.strerror}). "
+                "Is another run using it? Choose another --endpoint."
+            ) from None
 
 
 def remove_socket(endpoint: str) -> None:

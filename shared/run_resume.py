@@ -16,6 +16,12 @@ _INDEX_KEYS = (
     "train_data", "val_data", "metadata_format", "text_frontend", "language", "val_fraction",
     "min_seconds", "max_seconds", "trim_silence", "trim_db",
 )  # fmt: skip
+# What decides the batches and the model: a checkpoint of other ones can't be gone on with.
+_STREAM_KEYS = (
+    ("data", "batch_size"), ("data", "max_buckets"), ("data", "enable_static_shapes"),
+    ("training", "seed"), ("training", "grad_accum"), ("training", "validate_every"),
+    ("model", "model_size"),
+)  # fmt: skip
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -66,9 +72,9 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
     has_checkpoint = directory.checkpoints.is_dir() and any(directory.checkpoints.iterdir())
     if not has_checkpoint or not directory.index.is_file() or not directory.config.is_file():
         return False
-    before = load_config(directory.config).data
-    for key in _INDEX_KEYS:
-        old, new = getattr(before, key), getattr(config.data, key)
+    before = load_config(directory.config)
+    for section, key in (*(("data", key) for key in _INDEX_KEYS), *_STREAM_KEYS):
+        old, new = (getattr(getattr(each, section), key) for each in (before, config))
         if old != new:
             raise InputError(
                 f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "

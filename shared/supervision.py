@@ -220,10 +220,16 @@ class Supervisor:
 
     def _note_model_end(self, status: int) -> None:
         """A stop that was asked for counts as what the model worker made of it."""
-        if self._ending.exit_code == EXIT_INTERRUPTED and status == 0:
+        model = self._workers[self._model]
+        if self._ending.exit_code != EXIT_INTERRUPTED:
+            return
+        if status == 0:
             self._ending = Finish(0, "finished")
-        elif self._ending.exit_code == EXIT_INTERRUPTED and status != EXIT_INTERRUPTED:
-            cause = self._workers[self._model].failure or status_in_words(status)
+        elif not model.at_work and not model.failure:
+            words = "interrupted while it was starting; there was nothing to save"
+            self._ending = Finish(EXIT_INTERRUPTED, words)
+        elif status != EXIT_INTERRUPTED:
+            cause = model.failure or status_in_words(status)
             self._ending = Finish(1, f"stopped, but {self._model} did not save: {cause}")
 
     @staticmethod

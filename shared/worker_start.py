@@ -17,6 +17,7 @@ from shared.errors import GpuError, InputError
 from shared.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
 from shared.process_guard import guard_worker
 from shared.run_directory import RunDirectory
+from shared.supervision import EXIT_INTERRUPTED
 
 log = logging.getLogger(__name__)
 
@@ -132,14 +133,25 @@ def begin_worker() -> None:
 
 
 class StopFlag:
-    """Set by the signals that ask a worker to finish what it is doing and end."""
+    """Set by the signals that ask a worker to finish what it is doing and end.
 
-    def __init__(self) -> None:
+    A worker that is `starting` has nothing to finish: a signal ends it at once, until it calls
+    `now_at_work`. Importing TensorFlow and compiling can take longer than a stop may.
+    """
+
+    def __init__(self, starting: bool = False) -> None:
         self.asked_s: float | None = None
+        self._starting = starting
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             signal.signal(number, self._note)
 
+    def now_at_work(self) -> None:
+        """From now on there is something to finish first."""
+        self._starting = False
+
     def _note(self, number: int, frame: object) -> None:
+        if self._starting:
+            os._exit(EXIT_INTERRUPTED)
         self.asked_s = self.asked_s or time.monotonic()
 
     def __call__(self) -> bool:

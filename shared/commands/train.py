@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
+import signal
 import sys
 import time
 from pathlib import Path
@@ -14,13 +15,14 @@ from shared.command_line import resolve_config, train_parser
 from shared.commands.report import leave_report
 from shared.config import Config
 from shared.config_file import write_config
-from shared.endpoints import check_endpoint
+from shared.endpoints import check_endpoint, refuse_if_taken
 from shared.errors import InputError
 from shared.gpus import Placement, list_gpus, place
 from shared.preparation_step import prepare_run
 from shared.run_directory import RunDirectory
 from shared.run_resume import can_go_on, check_init_from, start_over, with_absolute_paths
-from shared.training_run import RunResult, TrainingRun, say_plainly
+from shared.supervision import EXIT_INTERRUPTED
+from shared.training_run import STOP_SIGNALS, RunResult, TrainingRun, say_plainly
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -31,8 +33,20 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
         parser.print_usage()
         raise InputError("no --train-data was given. Try --help.")
     config = resolve_config(parser.parse_all(arguments))
-    result = run(config, started_s)
-    return result.exit_code
+    before = {number: signal.signal(number, _interrupt) for number in STOP_SIGNALS}
+    try:
+        return run(config, started_s).exit_code
+    except KeyboardInterrupt:
+        say_plainly("⏹  Interrupted before training began; the same command starts it again")
+        return EXIT_INTERRUPTED
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Every stop signal ends the preparation as Ctrl-C does; training has its own way."""
+    raise KeyboardInterrupt
 
 
 def run(config: Config, started_s: float) -> RunResult:
@@ -124,8 +138,8 @@ def _check_data_folders(config: Config) -> None:
     if not config.data.train_data:
         raise InputError("no --train-data was given: name the folder that holds the speech.")
     for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
-        if folder is not None and not Path(folder).is_dir():
-            raise InputError(f"{flag} {folder}: there is no such folder.")
+        if folder is not None and not Path(folder).exists():
+            raise InputError(f"{flag} {folder}: there is no such folder or metadata file.")
 
 
 def _check_endpoint(config: Config) -> None:
@@ -136,7 +150,9 @@ def _check_endpoint(config: Config) -> None:
         load_server_keys(config.run.keys)
         load_client_keys(config.run.keys)
     if config.run.endpoint:
-        check_endpoint(config.run.endpoint, has_keys=bool(config.run.keys))
+        endpoint = check_endpoint(config.run.endpoint, has_keys=bool(config.run.keys))
+        if not config.run.prepare_only:  # else it may be another host's
+            refuse_if_taken(endpoint)
 
 
 def _announce(config: Config, placement: Placement) -> None:
@@ -188,5 +204,8 @@ class _LoggedSay:
 
     def __call__(self, text: str) -> None:
         self.show(text)
-        self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-        self._log.flush()
+        try:
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+            self._log.flush()
+        except OSError:
+            pass  # a full disk is no reason to end a run

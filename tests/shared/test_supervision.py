@@ -260,6 +260,7 @@ def test_data_workers_that_have_already_left_are_not_waited_for():
 
 def test_a_stop_lets_the_model_worker_save_before_the_data_workers_are_stopped():
     supervisor = started()
+    supervisor.handle(Reported(MODEL, "progress", 0.5))
     assert supervisor.handle(StopAsked(1.0)) == [AskToStop(MODEL)]
     assert supervisor.handle(StopAsked(1.1)) == []
     assert supervisor.handle(Exited(MODEL, 130, 4.0)) == [AskToStop(DATA)]
@@ -276,6 +277,7 @@ def test_a_run_that_finishes_while_it_is_being_stopped_is_finished():
 
 def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did_not_save():
     supervisor = started()
+    supervisor.handle(Reported(MODEL, "progress", 0.5))
     supervisor.handle(StopAsked(1.0))
     assert supervisor.handle(Ticked(20.9)) == []
     assert supervisor.handle(Ticked(21.0)) == [Kill(MODEL)]
@@ -283,6 +285,16 @@ def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did
     (finish,) = supervisor.handle(Exited(DATA, 0, 21.2))
     assert finish.exit_code == 1
     assert "did not save: killed by SIGKILL" in finish.cause
+
+
+@pytest.mark.parametrize("status", [130, -signal.SIGTERM, -signal.SIGKILL])
+def test_a_model_worker_that_was_still_starting_had_nothing_to_save(status):
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 0.5, "compiling", 1800.0))
+    supervisor.handle(StopAsked(1.0))
+    supervisor.handle(Exited(MODEL, status, 2.0))
+    (finish,) = supervisor.handle(Exited(DATA, 130, 2.5))
+    assert finish == Finish(130, "interrupted while it was starting; there was nothing to save")
 
 
 def test_a_data_worker_that_does_not_stop_is_killed_soon():
