@@ -88,6 +88,14 @@ class Command:
 class Runs:
     """Starts commands and, at the end of the test, whatever of them is left is killed by id."""
 
+    # A training run on two fake GPUs, small enough for a test.
+    settings = (
+        "--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "1", "--model-size", "tiny",
+        "--batch-size", "6", "--max-buckets", "2", "--validate-every", "6",
+        "--checkpoint-every", "3", "--log-every", "1", "--model-start-delay", "0.2",
+        "--deterministic", "--audit", "--samples", "0", "--no-report",
+    )  # fmt: skip
+
     def __init__(self, folder: Path, corpus: Path, cache: Path):
         self.folder = folder
         self.corpus = corpus
@@ -105,16 +113,10 @@ class Runs:
         return command
 
     def launch(self, name: str, *flags: str, **environment: str) -> Command:
-        """A training run on two fake GPUs in the folder `name`, small enough for a test."""
+        """A training run in the folder `name`, or what was begun there gone on with."""
         arguments = ["launcher.py", "--run-dir", str(self.folder / name)]
         if not (self.folder / name / "config.toml").exists():
-            arguments += [
-                "--train-data", str(self.corpus), "--fake-gpus", "2", "--data-gpu", "0",
-                "--model-gpu", "1", "--model-size", "tiny", "--batch-size", "6",
-                "--max-buckets", "2", "--validate-every", "6", "--checkpoint-every", "3",
-                "--log-every", "1", "--model-start-delay", "0.2", "--deterministic", "--audit",
-                "--samples", "0", "--no-report",
-            ]  # fmt: skip
+            arguments += ["--train-data", str(self.corpus), *self.settings]
         return self.python(*arguments, *flags, **environment)
 
     def finish(self, name: str, *flags: str, **environment: str) -> Command:

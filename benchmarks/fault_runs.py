@@ -1,0 +1,215 @@
+"""A real run on fake GPUs, started and watched from outside: its workers and its remains."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYER = Path(__file__).resolve().parent / "fault_layer"
+# Tiny, so that a life of a process costs little more than importing TensorFlow.
+FLAGS = (
+    "--fake-gpus 2 --data-gpu 0 --model-gpu 1 --model-size tiny --batch-size 2 --max-buckets 1 "
+    "--validate-every 0 --checkpoint-every 4 --log-every 1 --model-start-delay 0 --deterministic "
+    "--audit --samples 0 --no-report --no-live --max-restarts 100000"
+).split()
+
+
+def make_corpus(folder: Path, num: int = 16) -> Path:
+    """A few spoken sentences of two voices, made once."""
+    if not (folder / "metadata.csv").exists():
+        command = [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(folder)]
+        subprocess.run([*command, "--num", str(num), "--voices", "2"], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+    return folder
+
+
+@dataclasses.dataclass
+class Life:
+    """One process of a worker, from when it was first seen."""
+
+    worker: str
+    pid: int
+    seen_s: float
+    ready_s: float | None = None  # its first batch is there, or it is a spare that stands by
+
+
+class Run:
+    """A launcher and its workers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        corpus: Path,
+        work: Path,
+        *flags: str,
+        settings: Sequence[str] = FLAGS,
+        cache: Path | None = None,
+    ):
+        """Starts it; a folder that holds a run already is gone on with."""
+        self.folder = folder
+        self.control = work / "disk-faults"
+        self.runtime = work / "runtime"
+        self.runtime.mkdir(exist_ok=True)
+        arguments = ["--run-dir", str(folder)]
+        if not (folder / "config.toml").exists():
+            arguments += ["--train-data", str(corpus), *settings]
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "output.txt", "ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "launcher.py", *arguments, *flags],
+                cwd=ROOT,
+                env=self._environment(cache or work / "cache"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.started_s = time.monotonic()
+        self.lives: dict[str, Life] = {}
+        self.every_pid: set[int] = {self.process.pid}
+        self._tails = {"model_worker": _Tail(folder / "model_worker.log")}
+
+    def _environment(self, cache: Path) -> dict[str, str]:
+        return {
+            **os.environ,
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "TANDEM_CACHE": str(cache),
+            "TANDEM_DISK_FAULTS": str(self.control),
+            "PYTHONPATH": str(LAYER),
+        }
+
+    @property
+    def text(self) -> str:
+        return (self.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    def look(self) -> None:
+        """Notice new processes, and those that have got to work."""
+        children = children_of(self.process.pid)
+        self.every_pid.update(children, *map(children_of, children))
+        now = {worker_name(pid): pid for pid in children}
+        now.pop(None, None)
+        self.lives = {name: life for name, life in self.lives.items() if now.get(name) == life.pid}
+        for worker, pid in now.items():
+            if worker not in self.lives:
+                self.lives[worker] = Life(worker, pid, time.monotonic())
+                if worker.startswith("data_spare"):
+                    tail = self._tails.setdefault(worker, _Tail(self.folder / f"{worker}.log"))
+                    tail.new_text()  # what the spare before it said last
+        received = self._tails["model_worker"].new_text()
+        for worker, life in self.lives.items():
+            if worker.startswith("data_spare"):
+                is_ready = "standing by" in self._tails[worker].new_text()
+            else:
+                is_ready = f"first batch of data process {worker} (pid {life.pid})" in received
+            if is_ready and life.ready_s is None:
+                life.ready_s = time.monotonic()
+
+    def lives_of(self, role: str) -> list[Life]:
+        return [life for name, life in self.lives.items() if name.startswith(role)]
+
+    def signal(self, pid: int, number: signal.Signals) -> bool:
+        """Send a signal to a process of this run; False when it has ended."""
+        assert pid in self.every_pid
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def saving_now(self) -> bool:
+        """Whether a checkpoint is being written, or an old one removed, by a process that lives.
+
+        What a killed one left behind has that one's pid in its name.
+        """
+        ends = tuple(f"-{life.pid}" for life in self.lives_of("model_worker"))
+        try:
+            names = os.listdir(self.folder / "checkpoints")
+        except FileNotFoundError:
+            return False
+        return any(name.startswith(".tmp-") and name.endswith(ends) for name in names)
+
+    def end(self) -> None:
+        """Kill what is left of it."""
+        if not self.is_over:
+            self.process.kill()
+            self.process.wait()
+
+    def remains(self, deadline_s: float = 2.0) -> list[str]:
+        """Processes, sockets and temporary files that should be gone by now."""
+        until_s = time.monotonic() + deadline_s
+        while (alive := [pid for pid in self.every_pid if _is_alive(pid)]) and (
+            time.monotonic() < until_s
+        ):
+            time.sleep(0.02)
+        found = [f"process {pid}" for pid in alive]
+        for base in (self.folder, self.runtime):
+            for path in base.rglob("*"):
+                if path.is_socket() or path.name.startswith((".tmp-", ".config.toml.")):
+                    found.append(str(path))
+        return found
+
+
+class _Tail:
+    """What is new in a log."""
+
+    def __init__(self, path: Path):
+        self._path, self._offset = path, 0
+
+    def new_text(self) -> str:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return ""
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.decode("utf-8", "replace")
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def worker_name(pid: int) -> str | None:
+    """The worker that a process is now, by the log it writes to; None of any other process.
+
+    Not by its command line: a spare goes on under the name of the worker it takes over for.
+    """
+    try:
+        log = Path(os.readlink(f"/proc/{pid}/fd/1"))
+    except OSError:
+        return None
+    is_worker = log.name.startswith(("data_worker-", "data_spare-", "model_worker"))
+    return log.stem if log.suffix == ".log" and is_worker else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def read_lines(path: Path) -> list[dict]:
+    """The whole lines of a JSON-lines file."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
