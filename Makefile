@@ -2,7 +2,10 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: setup demo test
+# The benchmarks' peers live beside .venv, which stays as requirements.lock says.
+BENCH_PYTHON ?= .venv-bench/bin/python
+
+.PHONY: setup demo test bench
 
 setup: $(READY)
 
@@ -18,3 +21,14 @@ demo: setup
 
 test: setup
 	.venv/bin/python -m pytest
+
+.venv-bench/.ready: $(READY) setup.cfg
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+		"$$(.venv-bench/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/tandem.pth"
+	.venv-bench/bin/python benchmarks/install_peers.py
+	touch $@
+
+# `make bench ARGS="--only overlap resume"` runs a part; BENCH_PYTHON names another environment.
+bench: $(if $(filter .venv-bench/%,$(BENCH_PYTHON)),.venv-bench/.ready,setup)
+	$(BENCH_PYTHON) benchmarks/run_all.py $(ARGS)

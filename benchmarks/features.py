@@ -1,25 +1,27 @@
-"""Log mel and pitch on one core: Tandem's graphs beside librosa, speed and agreement in one run.
+"""Log mel, energy and pitch on one core: Tandem's graphs beside its peers, in one run.
 
-    python benchmarks/features.py [--core 0] [--num-sentences 6] [--repeats 5]
+    python benchmarks/features.py [--num-sentences 6] [--repeats 5]
 
 Speech is made on the spot, by flite where it is installed (four voices) and by espeak-ng otherwise.
-Times are processor seconds of one pinned core, best of the repeats; both sides get the unpadded
-clips and pay for their own padding. Pitch is compared on frames with the same centres.
+Times are processor seconds of one pinned core; all get the unpadded clips and pay for their own
+padding. Figures are seconds of speech per second (× real time). Pitch is compared with librosa's
+pYIN on frames with the same centres; `resampled` begins with the clips at 44,100 Hz.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import mel_peers
+import results
+import workload  # noqa: F401 - puts the project on the path
+from results import Line, ratios
 
 SENTENCES = (
     "The harbour was quiet, and nine old boats moved slowly with the tide.",
@@ -37,10 +39,9 @@ BATCH_ROWS = 16
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = results.parser_of(__doc__, repeats=5)
     parser.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)))
     parser.add_argument("--num-sentences", type=int, default=6, choices=range(1, 9))
-    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     # Before numpy and TensorFlow count the cores.
     os.sched_setaffinity(0, {options.core})
@@ -51,6 +52,7 @@ def main() -> None:
 
     import librosa
     import numpy as np
+    import soxr
 
     from data_worker.audio import pad_reflect
     from data_worker.features import FeatureExtractor
@@ -61,16 +63,16 @@ def main() -> None:
     basis = librosa.filters.mel(sr=22_050, n_fft=1024, n_mels=80, fmin=0, fmax=8_000)
     extractor = FeatureExtractor(basis)
 
-    def in_batches(compute: Callable) -> list:
+    def in_batches(compute: Callable, clips: list = clips) -> list:
         """`compute` on batches of clips of similar length; per clip what it returned."""
-        results = []
+        made = []
         for start in range(0, len(clips), BATCH_ROWS):
             batch = clips[start : start + BATCH_ROWS]
             lengths = np.array([len(clip) // 256 for clip in batch], np.int32)
             rows = np.stack([pad_reflect(clip, int(lengths.max())) for clip in batch])
             values = [np.asarray(value) for value in compute(rows, lengths)]
-            results += [[v[k, :n] for v in values] for k, n in enumerate(lengths)]
-        return results
+            made += [[v[k, :n] for v in values] for k, n in enumerate(lengths)]
+        return made
 
     def melspectrograms() -> list:
         """librosa's ready-made function; it has no 1e-9 in the magnitude and rebuilds the basis."""
@@ -81,16 +83,6 @@ def main() -> None:
                 center=False, power=1.0, n_mels=80, fmin=0, fmax=8_000,
             )  # fmt: skip
             mels.append(np.log(np.maximum(mel, 1e-5)).T)
-        return mels
-
-    def exact_mels() -> list:
-        """The convention to the letter, with librosa's transform and a basis made once."""
-        mels = []
-        for clip in clips:
-            padded = np.pad(clip, 384, mode="reflect")
-            spectrum = librosa.stft(padded, n_fft=1024, hop_length=256, center=False)
-            magnitude = np.sqrt(spectrum.real**2 + spectrum.imag**2 + 1e-9)
-            mels.append(np.log(np.maximum(basis @ magnitude, 1e-5)).T)
         return mels
 
     def pyin() -> list:
@@ -106,27 +98,62 @@ def main() -> None:
             )  # fmt: skip
         return found
 
-    repeats = options.repeats
-    mel_s, _ = best(lambda: in_batches(lambda *batch: [extractor.mel(*batch)]), repeats)
-    all_s, features = best(lambda: in_batches(extractor), repeats)
-    melspectrogram_s, _ = best(melspectrograms, repeats)
-    exact_s, mels = best(exact_mels, repeats)
-    librosa.pyin(clips[0][:22_050], fmin=60, fmax=500, sr=22_050)  # numba compiles once
-    pyin_s, pitches = best(pyin, 1, warm=False)
+    def resampled(audio: list) -> list:
+        return [soxr.resample(clip, 44_100, 22_050).astype(np.float32) for clip in audio]
 
-    print(f"{len(clips)} clips, {audio_s:.0f} s of speech by {source}; one core; × real time\n")
-    print(f"{'':44} {'Tandem':>8} {'librosa':>8} {'ratio':>7}")
-    for name, ours_s, theirs_s in (
-        ("log mel (librosa.feature.melspectrogram)", mel_s, melspectrogram_s),
-        ("log mel (librosa.stft, basis made once)", mel_s, exact_s),
-        ("F0, with mel and energy (librosa.pyin)", all_s, pyin_s),
-        ("F0 alone, the spectra being there", all_s - mel_s, pyin_s),
-    ):
-        ours, theirs = audio_s / ours_s, audio_s / theirs_s
-        print(f"{name:44} {ours:8,.0f} {theirs:8,.1f} {ours / theirs:7,.2f}")
+    repeats, missing, exact = options.repeats, {}, []
+    speed = {
+        "Tandem": speeds(lambda: in_batches(lambda *batch: [extractor.mel(*batch)]), repeats)[0],
+        "librosa.feature.melspectrogram": speeds(melspectrograms, repeats)[0],
+    }
+    for peer, make in mel_peers.CLIP_PEERS.items():
+        if why := mel_peers.why_not(peer):
+            missing[peer] = why
+            continue
+        mel_of = make(basis)
+        speed[peer], mels = speeds(lambda mel_of=mel_of: [mel_of(clip) for clip in clips], repeats)
+        exact = mels if peer == "librosa" else exact
+    if why := mel_peers.why_not("DALI"):
+        missing["DALI"] = why
+    else:
+        batches = mel_peers.dali_batches(len(clips), clips=clips)
+        speed["DALI"] = speeds(lambda: next(batches), repeats)[0]
+    whole, features = speeds(lambda: in_batches(extractor), repeats)
+    high = [soxr.resample(clip, 22_050, 44_100) for clip in clips]
+    ours_44 = speeds(lambda: in_batches(extractor, resampled(high)), repeats)[0]
+    librosa_mel = mel_peers.of_librosa(basis)
+    librosa_44 = speeds(lambda: [librosa_mel(clip) for clip in by_librosa(high)], repeats)[0]
+    librosa.pyin(clips[0][:22_050], fmin=60, fmax=500, sr=22_050)  # numba compiles once
+    pyin_speed, pitches = speeds(pyin, 1, warm=False)
+
+    lines = [Line("clips", [float(len(clips))], f"({audio_s:.0f} s of speech by {source})")]
+    lines += [
+        Line(f"log mel: {name}", [audio_s * v for v in values], "× real time")
+        for name, values in speed.items()
+    ]
+    lines += [Line(f"log mel: {name}", [], note=why) for name, why in missing.items()]
+    for name, values in speed.items():
+        if name != "Tandem":
+            goal = 1.4 if "librosa" in name else None
+            found = ratios(speed["Tandem"], values)
+            lines.append(Line(f"log mel: Tandem / {name}", found, "×", least=goal))
+    pyin_values = pyin_speed * repeats
+    lines += [
+        Line("mel, energy and F0: Tandem", [audio_s * v for v in whole], "× real time"),
+        Line("F0: librosa.pyin", [audio_s * v for v in pyin_speed], "× real time"),
+        Line("mel, energy and F0: Tandem / F0 alone: pyin", ratios(whole, pyin_values), "×", 50.0),
+        Line("resampled, all three: Tandem / mel alone: librosa", ratios(ours_44, librosa_44), "×"),
+    ]
+    lines += agreement(exact, features, pitches)
+    results.finish(options, lines)
+
+
+def agreement(exact: list, features: list, pitches: list) -> list[Line]:
+    """How far Tandem's values are from librosa's."""
+    import numpy as np
 
     mel_error = max(
-        np.abs(mel - exact).max() for exact, (mel, _, _) in zip(mels, features, strict=True)
+        np.abs(mel - wanted).max() for wanted, (mel, _, _) in zip(exact, features, strict=True)
     )
     found = np.concatenate([pitch for _, _, pitch in features])
     expected = np.concatenate([pitch for pitch, _ in pitches])
@@ -134,23 +161,30 @@ def main() -> None:
     agreed = voiced & (found > 0)
     cents = 1_200 * np.abs(np.log2(found[agreed] / expected[agreed]))
     f1 = 2 * agreed.sum() / (voiced.sum() + (found > 0).sum())
-    print(f"\nlog mel: largest difference on any frame {mel_error:.1e}")
-    print(
-        f"F0 against pYIN: median {np.median(cents):.1f} cents, {np.mean(cents > 600):.2%} octave "
-        f"errors, voicing F1 {f1:.3f}"
-    )
+    return [
+        Line("log mel: largest difference from librosa's", [float(mel_error)], "", most=1e-3),
+        Line("F0: median difference from pyin", [float(np.median(cents))], "cents", most=25),
+        Line("F0: octave errors against pyin", [float(np.mean(cents > 600)) * 100], "%"),
+        Line("F0: voicing F1 against pyin", [float(f1)], "", least=0.9),
+    ]
 
 
-def best(work: Callable, repeats: int, warm: bool = True) -> tuple[float, list]:
-    """Least processor seconds of several runs, and what the last one returned."""
+def by_librosa(audio: list) -> list:
+    import librosa
+
+    return [librosa.resample(clip, orig_sr=44_100, target_sr=22_050) for clip in audio]
+
+
+def speeds(work: Callable, repeats: int, warm: bool = True) -> tuple[list[float], list]:
+    """Runs per processor second, one for each repeat, and what the last one returned."""
     if warm:
         work()
-    times_s = []
+    found = []
     for _ in range(repeats):
         started_s = time.process_time()
         result = work()
-        times_s.append(time.process_time() - started_s)
-    return min(times_s), result
+        found.append(1 / (time.process_time() - started_s))
+    return found, result
 
 
 def make_clips(sentences: tuple[str, ...]) -> tuple[str, list]:

@@ -22,7 +22,7 @@ import soxr
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shared import mel as mel_definition  # noqa: E402
+from shared import mel as mel_definition
 
 RECOGNISER_RATE = 16_000
 SILENCE_SAMPLES = 3_200  # on both sides: a recogniser needs to hear that speech begins

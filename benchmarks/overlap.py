@@ -1,0 +1,230 @@
+"""Does the pipeline run at the speed of its slower side? Tandem and its peers on the same batches.
+
+    python benchmarks/overlap.py [--repeats 3] [--seconds 8] [--only tandem sequential]
+
+Two fake GPUs are two cores: every contender has its data side on one and its model side on the
+other, the same files, features and train step, and at most 8 batches in flight. The limit is the
+slower of the two sides alone. `at once` runs both sides at the same time without connecting them:
+what they cost each other through the memory and the processor that they share.
+
+tandem      a real run, `launcher.py … --fake-gpus 2 --data-gpu 0 --model-gpu 1`
+sequential  one process: make a batch, train on it, and so on
+tf.data     one process: the data side as a tf.data graph with prefetch, in threads of its own
+service     the same graph in a tf.data service in another process
+torch       a torch DataLoader with one worker process
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import results
+import workload
+from results import Line, ratios
+from workload import DataSide, ModelSide, rate_of
+
+# Each with the least that Tandem's rate must be of its own.
+PEERS = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
+KINDS = ("data", "model", *PEERS, "tandem")
+GOAL = 0.98
+NUM_BATCHES = 25  # in the corpus; peers that need a list of them go round and round
+
+
+def run_data(run: Path, seconds: float) -> float:
+    workload.start_tensorflow({workload.data_core()})
+    stream = DataSide(run).stream()
+    return rate_of(lambda: next(stream), seconds)
+
+
+def run_model(run: Path, seconds: float) -> float:
+    workload.start_tensorflow({workload.model_core()})
+    data, model = DataSide(run), ModelSide(run)
+    batches = itertools.cycle([data.make(n) for n in range(workload.AHEAD)])
+    return rate_of(lambda: model(next(batches)), seconds)
+
+
+def run_sequential(run: Path, seconds: float) -> float:
+    workload.start_tensorflow({workload.model_core()})
+    data, model, numbers = DataSide(run), ModelSide(run), itertools.count()
+    return rate_of(lambda: model(data.make(next(numbers))), seconds)
+
+
+def run_tf_data(run: Path, seconds: float) -> float:
+    return _consume(run, seconds, lambda tf, dataset: dataset)
+
+
+def run_service(run: Path, seconds: float) -> float:
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, __file__, "--kind", "serve", "--place", place]
+        server = subprocess.Popen(command, env=workload.environment())
+        try:
+            address = Path(place) / "address"
+            while not address.exists():
+                time.sleep(0.1)
+
+            def distribute(tf, dataset):
+                return dataset.apply(
+                    tf.data.experimental.service.distribute(
+                        "parallel_epochs", address.read_text(), compression=None,
+                        max_outstanding_requests=workload.AHEAD,
+                    )
+                )  # fmt: skip
+
+            return _consume(run, seconds, distribute)
+        finally:
+            server.kill()
+            server.wait()
+
+
+def serve(place: Path) -> None:
+    """A tf.data service on the data side's core."""
+    tf = workload.start_tensorflow({workload.data_core()})
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    (place / "new").write_text(dispatcher.target)
+    (place / "new").rename(place / "address")
+    worker.join()
+
+
+def _consume(run: Path, seconds: float, through) -> float:
+    """Steps per second from a dataset. A thread stays on the cores of the one that started it."""
+    model_core, data_core = workload.model_core(), workload.data_core()
+    tf = workload.start_tensorflow({model_core})
+    from tf_pipeline import make_dataset, with_prefetch
+
+    model = ModelSide(run)
+    dataset = through(tf, make_dataset(tf, DataSide(run), NUM_BATCHES))
+    os.sched_setaffinity(0, {data_core})
+    batches = iter(with_prefetch(tf, dataset, 1))
+    next(batches)
+    os.sched_setaffinity(0, {model_core})
+    return rate_of(lambda: model(next(batches)), seconds)
+
+
+def run_torch(run: Path, seconds: float) -> float:
+    from torch_loader import loader_of
+
+    core = workload.data_core()
+    workload.start_tensorflow({workload.model_core()})
+    model = ModelSide(run)
+    batches = iter(loader_of(run, core, num_workers=1))
+
+    def step() -> None:
+        model({name: tensor.numpy() for name, tensor in next(batches).items()})
+
+    return rate_of(step, seconds)
+
+
+def run_tandem(corpus: Path, run: Path, seconds: float) -> tuple[float, dict[str, float]]:
+    from real_run import RealRun, steps_per_second
+
+    with RealRun(corpus, run) as tandem:
+        records = tandem.watch(seconds)
+        return steps_per_second(records), tandem.peaks_megabytes()
+
+
+def measure(kind: str, corpus: Path, folder: Path, seconds: float) -> dict:
+    """Steps per second of one contender, in processes of its own."""
+    if kind == "tandem":
+        rate, peaks = run_tandem(corpus, folder / f"run-{time.time_ns()}", seconds)
+        return {"rate": rate, "peaks": peaks}
+    common = ("--run", str(folder / "prepared"), "--seconds", str(seconds))
+    return workload.child(__file__, "--kind", kind, *common)
+
+
+def at_once(folder: Path, seconds: float) -> list[float]:
+    """Rates of both sides running at the same time, not connected."""
+    common = ["--run", str(folder / "prepared"), "--seconds", str(2 * seconds)]
+    children = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--kind", kind, *common],
+            env=workload.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for kind in ("data", "model")
+    ]  # fmt: skip
+    return [json.loads(c.communicate()[0].splitlines()[-1])["rate"] for c in children]
+
+
+def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
+    """All contenders in turn, in every repeat."""
+    kinds = [kind for kind in KINDS if kind in (*peers, "data", "model", "tandem")]
+    kinds = [kind for kind in kinds if not flags.only or kind in (*flags.only, "data", "model")]
+    rates: dict[str, list[float]] = {kind: [] for kind in (*kinds, "at once")}
+    missing, peaks = {}, []
+    if "torch" in kinds and results.absent("torch"):
+        missing["torch"] = results.absent("torch")
+        kinds = [kind for kind in kinds if kind != "torch"]
+    with tempfile.TemporaryDirectory(prefix="overlap-") as place:
+        folder = Path(place)
+        corpus = workload.make_corpus(folder)
+        workload.prepare(corpus, folder / "prepared")
+        for repeat in range(flags.repeats):
+            for kind in kinds:
+                found = measure(kind, corpus, folder, flags.seconds)
+                if "failed" in found:
+                    missing[kind] = found["failed"]
+                    results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['failed']}")
+                    continue
+                rates[kind].append(found["rate"])
+                peaks += [found["peaks"]] if "peaks" in found else []
+                results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s")
+            rates["at once"].append(min(both := at_once(folder, flags.seconds)))
+            results.say(f"  {repeat + 1}/{flags.repeats} at once {both[0]:6.2f} {both[1]:6.2f}/s")
+    return lines_of(rates, missing, peaks, peers, goal)
+
+
+def lines_of(rates: dict, missing: dict, peaks: list, peers: dict, goal: float) -> list[Line]:
+    limit = [min(pair) for pair in zip(rates["data"], rates["model"], strict=True)]
+    lines = [
+        Line("data side alone", rates["data"], "batches/s"),
+        Line("model side alone", rates["model"], "batches/s"),
+        Line("both at once, not connected / limit", ratios(rates["at once"], limit), "×"),
+    ]
+    tandem = rates.get("tandem", [])
+    if tandem:
+        lines.append(Line("Tandem / limit", ratios(tandem, limit), "×", least=goal))
+        lines.append(Line("Tandem / both at once", ratios(tandem, rates["at once"]), "×"))
+    for peer, least in peers.items():
+        if peer in missing:
+            lines.append(Line(f"{peer} / limit", [], note=missing[peer]))
+        elif rates.get(peer):
+            lines.append(Line(f"{peer} / limit", ratios(rates[peer], limit), "×"))
+            if tandem:
+                ratio = ratios(tandem, rates[peer])
+                lines.append(Line(f"Tandem / {peer}", ratio, "×", least=least))
+    for role in sorted({role for found in peaks for role in found}):
+        lines.append(Line(f"peak memory, {role}", [found[role] for found in peaks], "MB"))
+    return lines
+
+
+def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = __doc__) -> None:
+    parser = results.parser_of(doc)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--only", nargs="+", choices=KINDS)
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.kind == "serve":
+        serve(flags.place)
+    elif flags.kind:
+        measured = globals()[f"run_{flags.kind.replace('.', '_')}"](flags.run, flags.seconds)
+        print(json.dumps({"rate": measured}), flush=True)
+        os._exit(0)  # reader and service threads would be waited for
+    else:
+        results.finish(flags, compare(flags, peers, goal))
+
+
+if __name__ == "__main__":
+    main()

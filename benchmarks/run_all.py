@@ -1,0 +1,180 @@
+"""Runs the benchmarks, prints one table, writes RESULTS.md and draws the pictures of the docs.
+
+    python benchmarks/run_all.py [--only overlap resume] [--append]
+
+What was measured is kept in results.json, so a part can be measured again by itself; with --append
+its repeats are added to those that are there instead of replacing them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pictures
+from results import Line, lines_of, markdown, say, table
+from workload import ROOT
+
+HERE = ROOT / "benchmarks"
+STORE, PAGE = HERE / "results.json", HERE / "RESULTS.md"
+PACKAGES = (
+    "tensorflow", "keras", "numpy", "librosa", "scipy", "soundfile", "soxr", "pyzmq", "torch",
+    "torchdata", "ray", "nvidia-dali-cuda120",
+)  # fmt: skip
+
+HEADING = """# What the benchmarks printed
+
+Written by `make bench` (`benchmarks/run_all.py`); do not edit. Each figure is the median of its
+repeats, with the lowest and the highest in brackets. Ratios are taken within one repeat, on one
+machine. ✅ and ❌ say whether a goal was reached."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One script and what it answers. Scripts that only print are shown as they print."""
+
+    title: str
+    arguments: tuple[str, ...] = ()
+    only_prints: bool = False
+
+
+QUESTIONS = {
+    "overlap": Question("Overlap: a real run against the slower of its two sides"),
+    "python_overlap": Question("The same with a data side that is busy in Python"),
+    "transport": Question("Transport between two processes", only_prints=True),
+    "features": Question("Features on one core"),
+    "file_to_batch": Question("File to finished batch, on one core"),
+    "oscillation": Question("Oscillation of the model side's busy share", only_prints=True),
+    "second_epoch": Question("The second epoch with the cache"),
+    "train_step": Question("The train step on one core"),
+    "resume": Question("Resume: the first batch at step 1,000,000"),
+    "scale": Question("Scale: 1,000 to 1,000,000 utterances"),
+    "slow_storage": Question("More data workers on storage with 20 ms latency"),
+    "start_up": Question("Start-up: command to first training step"),
+}
+
+
+def machine() -> str:
+    """Processor, cores, memory and system, in one sentence."""
+    facts = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((f.split(":")[1].strip() for f in facts if f.startswith("model name")), "unknown")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{model}, {cores} cores, {memory:.0f} GB, {platform.system()}, no GPU"
+
+
+def versions() -> str:
+    found = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{package} not installed")
+    return ", ".join(found)
+
+
+def run(name: str, question: Question, repeats: int | None) -> dict | None:
+    """Run one script; what it found, or None when it failed."""
+    arguments = list(question.arguments)
+    if repeats is not None and name != "features":
+        arguments += ["--repeats", str(repeats)]
+    command = ["python", f"benchmarks/{name}.py", *arguments]
+    say(f"\n▶ {' '.join(command)}")
+    begun_s = time.time()
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place) / "lines.json"
+        more = [] if question.only_prints else ["--json", str(target)]
+        found = subprocess.run(
+            [sys.executable, *command[1:], *more], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            check=False,
+        )  # fmt: skip
+        entry = {
+            "command": " ".join(command),
+            "date": time.strftime("%Y-%m-%d"),
+            "seconds": round(time.time() - begun_s),
+            "machine": machine(),
+            "versions": versions(),
+        }
+        if found.returncode or not (question.only_prints or target.exists()):
+            say(f"❌ {name} ended with exit status {found.returncode}; its figures stay")
+            return None
+        if question.only_prints:
+            return {**entry, "text": found.stdout.strip()}
+        return {**entry, "lines": json.loads(target.read_text())}
+
+
+def appended(before: dict | None, found: dict) -> dict:
+    """The new figures with the repeats of the earlier ones in front."""
+    if not before or "lines" not in before or "lines" not in found:
+        return found
+    earlier = {line["name"]: line["values"] for line in before["lines"]}
+    lines = [
+        {**line, "values": [*earlier.get(line["name"], []), *line["values"]]}
+        for line in found["lines"]
+    ]
+    return {**found, "lines": lines}
+
+
+def page_of(store: dict) -> str:
+    """RESULTS.md."""
+    parts = [HEADING]
+    goals = [
+        Line(f"{QUESTIONS[name].title}: {line.name}", **_without_name(line))
+        for name, entry in store.items()
+        for line in lines_of(entry.get("lines", []))
+        if line.reached is not None
+    ]
+    if goals:
+        parts += ["## All goals", markdown(goals)]
+    for name, entry in store.items():
+        parts.append(f"## {QUESTIONS[name].title}")
+        parts.append(f"`{entry['command']}` ({entry['date']}, {entry['seconds']} s)")
+        if (HERE / "pictures" / f"{name}.svg").exists():
+            parts.append(f"![{QUESTIONS[name].title}](pictures/{name}.svg)")
+        if "text" in entry:
+            parts.append(f"```\n{entry['text']}\n```")
+        else:
+            parts.append(markdown(lines_of(entry["lines"])))
+    parts.append("## Machine and versions")
+    for facts in dict.fromkeys((entry["machine"], entry["versions"]) for entry in store.values()):
+        names = [f"`{n}`" for n, e in store.items() if (e["machine"], e["versions"]) == facts]
+        parts.append(f"{', '.join(names)}: {facts[0]}. {facts[1]}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _without_name(line: Line) -> dict:
+    return {k: v for k, v in dataclasses.asdict(line).items() if k != "name"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
+    parser.add_argument("--repeats", type=int, help="of every script (default: its own)")
+    parser.add_argument("--append", action="store_true", help="add repeats to those kept")
+    parser.add_argument("--draw-only", action="store_true", help="measure nothing")
+    flags = parser.parse_args()
+    store = json.loads(STORE.read_text()) if STORE.exists() else {}
+    for name in [] if flags.draw_only else flags.only:
+        found = run(name, QUESTIONS[name], flags.repeats)
+        if found is not None:
+            store[name] = appended(store.get(name), found) if flags.append else found
+            STORE.write_text(json.dumps(store, indent=1, ensure_ascii=False) + "\n")
+    store = {name: store[name] for name in QUESTIONS if name in store}
+    pictures.draw(store, HERE / "pictures")
+    PAGE.write_text(page_of(store), encoding="utf-8")
+    for name, entry in store.items():
+        print(f"\n{QUESTIONS[name].title}")
+        print(entry["text"] if "text" in entry else table(lines_of(entry["lines"])))
+
+
+if __name__ == "__main__":
+    main()

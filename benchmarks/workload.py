@@ -1,0 +1,225 @@
+"""The same work for every contender: a corpus, its prepared run, a data side and a model side.
+
+A fake GPU is one core: contenders pin their data side to `data_core()` and their model side to
+`model_core()`, as the workers of a real run on fake GPUs do. TensorFlow is imported only after
+`start_tensorflow`, with the threads that a worker on one core has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import alterations
+
+from shared.cores import share_of
+
+AHEAD = 8  # batches that every contender may have in flight
+BATCH_SIZE = 16
+WARM_UP_STEPS = 6
+_CHILD_DEADLINE_S = 240.0
+
+
+def data_core() -> int:
+    return share_of("data", sorted(os.sched_getaffinity(0)))[0]
+
+
+def model_core() -> int:
+    return share_of("model", sorted(os.sched_getaffinity(0)))[-1]
+
+
+def environment() -> dict[str, str]:
+    """For children: our code first, no GPU, no chatter."""
+    extra = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return {**os.environ, **extra}
+
+
+def make_corpus(folder: Path, num_utterances: int = 400) -> Path:
+    """A corpus of espeak-ng's voices, once per folder."""
+    corpus = folder / f"corpus-{num_utterances}"
+    if not (corpus / "metadata.csv").exists():
+        subprocess.run(
+            [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(corpus),
+             "--num", str(num_utterances)],
+            cwd=ROOT, env=environment(), check=True, capture_output=True,
+        )  # fmt: skip
+    return corpus
+
+
+def run_flags(corpus: Path, run: Path, *more: str) -> list[str]:
+    """The command of a real run on two fake GPUs that does nothing but train."""
+    return [
+        sys.executable, "launcher.py", "--train-data", str(corpus), "--run-dir", str(run),
+        "--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "1", "--model-size", "tiny",
+        "--batch-size", str(BATCH_SIZE), "--val-fraction", "0", "--validate-every", "0",
+        "--checkpoint-every", "0", "--max-steps", "100000000", "--samples", "0", "--no-report",
+        "--no-live", "--model-start-delay", "0", "--buffer-size", str(AHEAD), "--cache", "off",
+        "--enable-static-shapes", "--fresh", *more,
+    ]  # fmt: skip
+
+
+def prepare(corpus: Path, run: Path, *more: str) -> Path:
+    """A run directory from which both sides can be started; returns it."""
+    command = [*run_flags(corpus, run, *more), "--prepare-only"]
+    subprocess.run(command, cwd=ROOT, env=environment(), check=True, capture_output=True)
+    return run
+
+
+def grow_index(run: Path, num_rows: int) -> None:
+    """Give a prepared run an index of so many utterances: its own, again and again."""
+    import dataclasses
+
+    import numpy as np
+
+    from shared.index import Index, RaggedColumn, StringColumn
+
+    index = Index.load(run / "index.safetensors")
+    times = -(-num_rows // len(index))
+    columns = {
+        field.name: np.tile(getattr(index, field.name), times)[:num_rows]
+        for field in dataclasses.fields(index)
+        if getattr(getattr(index, field.name), "shape", None) == (len(index),)
+    }
+    lengths = np.concatenate([[0], np.cumsum(columns["num_symbols"], dtype=np.int64)])
+    symbols = np.tile(index.symbols.values, times)[: lengths[-1]]
+    grown = dataclasses.replace(
+        index,
+        **columns,
+        ids=StringColumn.of(f"utterance-{n:08d}" for n in range(num_rows)),
+        paths=StringColumn.of((index.paths.to_list() * times)[:num_rows]),
+        symbols=RaggedColumn(symbols, lengths),
+        fingerprint="",
+    )
+    grown.save(run / "index.safetensors")
+
+
+def child(script: str, *arguments: str, deadline_s: float = _CHILD_DEADLINE_S) -> dict:
+    """What a script of ours prints as its last line, as JSON; {"failed": why} if it fails."""
+    command = [sys.executable, str(Path(script).resolve()), *arguments]
+    try:
+        found = subprocess.run(
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False,
+            timeout=deadline_s,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not finished after {deadline_s:g} s"}
+    if found.returncode:
+        if os.environ.get("TANDEM_BENCH_VERBOSE"):
+            print(found.stderr, file=sys.stderr)
+        words = [line for line in found.stderr.splitlines() if line.strip()]
+        return {"failed": words[-1] if words else f"exit status {found.returncode}"}
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def start_tensorflow(cores: set[int], threads: int = 1):
+    """Pin this process and import TensorFlow as a worker with so many cores does."""
+    os.sched_setaffinity(0, cores)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    return tf
+
+
+class DataSide:
+    """What a data process does to a ticket, without the process around it."""
+
+    def __init__(self, run: Path):
+        alterations.apply()
+        from data_worker import assembly
+        from shared.config_file import load_config
+        from shared.index import Index
+        from shared.run_plan import plan_of
+
+        self.config = load_config(run / "config.toml")
+        self.index = Index.load(run / "index.safetensors")
+        self.plan = plan_of(self.config, self.index)
+        self._done: queue.SimpleQueue = queue.SimpleQueue()
+        self._maker = assembly.make_batch_maker(
+            self.config, self.index, self.plan, self._done.put, lambda: None, lambda: 1.0,
+            lambda begins: None, "fake", run,
+        )  # fmt: skip
+
+    def ask(self, n: int) -> None:
+        from shared.exclusions import Exclusions
+
+        self._maker.submit(n, Exclusions())
+
+    def take(self) -> dict:
+        made = self._done.get()
+        if isinstance(made, BaseException):
+            raise made
+        return made.arrays
+
+    def make(self, n: int) -> dict:
+        """Batch n from files to finished arrays, nothing before or after it."""
+        self.ask(n)
+        return self.take()
+
+    def stream(self, first: int = 0):
+        """Batches in order, with AHEAD of them asked for."""
+        for n in range(first, first + AHEAD):
+            self.ask(n)
+        while True:
+            batch = self.take()
+            self.ask(first + AHEAD)
+            first += 1
+            yield batch
+
+
+class ModelSide:
+    """The train step of a run, on arrays of a batch."""
+
+    def __init__(self, run: Path, model_size: str = "tiny"):
+        import keras
+
+        from model_worker.acoustic_model import Statistics, build_model
+        from model_worker.train_step import StepSettings, TrainStep
+        from shared.index import Index
+
+        keras.utils.set_random_seed(1234)
+        index = Index.load(run / "index.safetensors")
+        statistics = Statistics(
+            index.mel_mean, index.mel_std, index.pitch_mean, index.pitch_std, index.energy_mean,
+            index.energy_std,
+        )  # fmt: skip
+        self.model = build_model(model_size, len(index.symbol_table), statistics)
+        self.step = TrainStep(self.model, StepSettings())
+        self._number = 0
+
+    def __call__(self, batch: dict) -> None:
+        import tensorflow as tf
+
+        tensors = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
+        self.step(tensors, self._number, 1e-4, True)
+        self._number += 1
+        if self._number % 10 == 0:
+            self.step.read_metrics()  # as a run logs
+
+
+def rate_of(step: Callable[[], object], seconds: float, warm_up: int = WARM_UP_STEPS) -> float:
+    """How often `step` runs in a second, after its warm-up."""
+    for _ in range(warm_up):
+        step()
+    count, begun_s = 0, time.perf_counter()
+    while (elapsed_s := time.perf_counter() - begun_s) < seconds:
+        step()
+        count += 1
+    return count / elapsed_s
+
+
+def peak_megabytes(pid: int) -> float:
+    """The most memory that a living process has had resident."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
