@@ -7,11 +7,18 @@ NVIDIA DALI, which knows only pipelines, makes whole batches from files or from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from results import absent
 
-MODULES = {"librosa": "librosa", "scipy": "scipy", "torch": "torch", "DALI": "nvidia.dali"}
+MODULES = {
+    "librosa": "librosa",
+    "scipy": "scipy",
+    "torch": "torch",
+    "torch, double": "torch",
+    "DALI": "nvidia.dali",
+}
 
 
 def why_not(peer: str) -> str | None:
@@ -49,23 +56,33 @@ def of_scipy(basis: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return mel
 
 
-def of_torch(basis: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def of_torch(basis: np.ndarray, double: bool = False) -> Callable[[np.ndarray], np.ndarray]:
+    """`double`: the spectrum in double precision, without which the mel is wrong near 8 kHz."""
     import torch
     from torch.nn import functional
 
     torch.set_num_threads(1)
-    window, filters = torch.hann_window(1024), torch.from_numpy(np.ascontiguousarray(basis))
+    dtype = torch.float64 if double else torch.float32
+    window = torch.hann_window(1024, dtype=dtype)
+    filters = torch.from_numpy(np.ascontiguousarray(basis))
 
     def mel(clip: np.ndarray) -> np.ndarray:
-        padded = functional.pad(torch.from_numpy(clip)[None], (384, 384), mode="reflect")
+        audio = torch.from_numpy(clip)[None].to(dtype)
+        padded = functional.pad(audio, (384, 384), mode="reflect")
         spectrum = torch.stft(padded, 1024, 256, window=window, center=False, return_complex=True)
+        spectrum = spectrum.to(torch.complex64)
         magnitude = torch.sqrt(spectrum.real**2 + spectrum.imag**2 + 1e-9)
         return torch.log(torch.clamp(filters @ magnitude[0], min=1e-5)).T.numpy()
 
     return mel
 
 
-CLIP_PEERS = {"librosa": of_librosa, "scipy": of_scipy, "torch": of_torch}
+CLIP_PEERS = {
+    "librosa": of_librosa,
+    "scipy": of_scipy,
+    "torch": of_torch,
+    "torch, double": partial(of_torch, double=True),
+}
 
 
 def dali_batches(

@@ -17,6 +17,7 @@ torch       a torch DataLoader with one worker process
 from __future__ import annotations
 
 import argparse
+import atexit
 import itertools
 import json
 import os
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import results
@@ -35,69 +37,31 @@ from workload import DataSide, ModelSide, rate_of
 PEERS = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
 KINDS = ("data", "model", *PEERS, "tandem")
 GOAL = 0.98
+Sides = tuple[Callable[[], dict], Callable[[dict], None]]
 NUM_BATCHES = 25  # in the corpus; peers that need a list of them go round and round
 
 
-def run_data(run: Path, seconds: float) -> float:
+def sides_data(run: Path) -> Sides:
     workload.start_tensorflow({workload.data_core()})
     stream = DataSide(run).stream()
-    return rate_of(lambda: next(stream), seconds)
+    return lambda: next(stream), lambda batch: None
 
 
-def run_model(run: Path, seconds: float) -> float:
+def sides_model(run: Path) -> Sides:
     workload.start_tensorflow({workload.model_core()})
-    data, model = DataSide(run), ModelSide(run)
+    data = DataSide(run)
     batches = itertools.cycle([data.make(n) for n in range(workload.AHEAD)])
-    return rate_of(lambda: model(next(batches)), seconds)
+    return lambda: next(batches), ModelSide(run)
 
 
-def run_sequential(run: Path, seconds: float) -> float:
+def sides_sequential(run: Path) -> Sides:
     workload.start_tensorflow({workload.model_core()})
-    data, model, numbers = DataSide(run), ModelSide(run), itertools.count()
-    return rate_of(lambda: model(data.make(next(numbers))), seconds)
+    data, numbers = DataSide(run), itertools.count()
+    return lambda: data.make(next(numbers)), ModelSide(run)
 
 
-def run_tf_data(run: Path, seconds: float) -> float:
-    return _consume(run, seconds, lambda tf, dataset: dataset)
-
-
-def run_service(run: Path, seconds: float) -> float:
-    with tempfile.TemporaryDirectory() as place:
-        command = [sys.executable, __file__, "--kind", "serve", "--place", place]
-        server = subprocess.Popen(command, env=workload.environment())
-        try:
-            address = Path(place) / "address"
-            while not address.exists():
-                time.sleep(0.1)
-
-            def distribute(tf, dataset):
-                return dataset.apply(
-                    tf.data.experimental.service.distribute(
-                        "parallel_epochs", address.read_text(), compression=None,
-                        max_outstanding_requests=workload.AHEAD,
-                    )
-                )  # fmt: skip
-
-            return _consume(run, seconds, distribute)
-        finally:
-            server.kill()
-            server.wait()
-
-
-def serve(place: Path) -> None:
-    """A tf.data service on the data side's core."""
-    tf = workload.start_tensorflow({workload.data_core()})
-    service = tf.data.experimental.service
-    dispatcher = service.DispatchServer()
-    address = dispatcher.target.split("://")[1]
-    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
-    (place / "new").write_text(dispatcher.target)
-    (place / "new").rename(place / "address")
-    worker.join()
-
-
-def _consume(run: Path, seconds: float, through) -> float:
-    """Steps per second from a dataset. A thread stays on the cores of the one that started it."""
+def sides_tf_data(run: Path, through: Callable = lambda tf, dataset: dataset) -> Sides:
+    """A thread stays on the cores of the one that started it."""
     model_core, data_core = workload.model_core(), workload.data_core()
     tf = workload.start_tensorflow({model_core})
     from tf_pipeline import make_dataset, with_prefetch
@@ -108,21 +72,53 @@ def _consume(run: Path, seconds: float, through) -> float:
     batches = iter(with_prefetch(tf, dataset, 1))
     next(batches)
     os.sched_setaffinity(0, {model_core})
-    return rate_of(lambda: model(next(batches)), seconds)
+    return lambda: next(batches), model
 
 
-def run_torch(run: Path, seconds: float) -> float:
+def sides_service(run: Path) -> Sides:
+    place = Path(tempfile.mkdtemp(dir=run))
+    command = [sys.executable, __file__, "--kind", "serve", "--place", str(place)]
+    server = subprocess.Popen(command, env=workload.environment())
+    atexit.register(server.kill)
+    while not (place / "address").exists():
+        time.sleep(0.1)
+
+    def distribute(tf, dataset):
+        return dataset.apply(
+            tf.data.experimental.service.distribute(
+                "parallel_epochs", (place / "address").read_text(), compression=None,
+                max_outstanding_requests=workload.AHEAD,
+            )
+        )  # fmt: skip
+
+    return sides_tf_data(run, distribute)
+
+
+def serve(place: Path) -> None:
+    """A tf.data service on the data side's core, until the contender kills it."""
+    tf = workload.start_tensorflow({workload.data_core()})
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    (place / "new").write_text(dispatcher.target)
+    (place / "new").rename(place / "address")
+    worker.join()
+
+
+def sides_torch(run: Path) -> Sides:
     from torch_loader import loader_of
 
     core = workload.data_core()
     workload.start_tensorflow({workload.model_core()})
     model = ModelSide(run)
     batches = iter(loader_of(run, core, num_workers=1))
+    return lambda: {name: t.numpy() for name, t in next(batches).items()}, model
 
-    def step() -> None:
-        model({name: tensor.numpy() for name, tensor in next(batches).items()})
 
-    return rate_of(step, seconds)
+def sides_of(kind: str, run: Path) -> Sides:
+    """How a contender, in this process, gets its next batch, and how it trains on it."""
+    return globals()[f"sides_{kind.replace('.', '_')}"](run)
 
 
 def run_tandem(corpus: Path, run: Path, seconds: float) -> tuple[float, dict[str, float]]:
@@ -219,9 +215,10 @@ def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = 
     if flags.kind == "serve":
         serve(flags.place)
     elif flags.kind:
-        measured = globals()[f"run_{flags.kind.replace('.', '_')}"](flags.run, flags.seconds)
-        print(json.dumps({"rate": measured}), flush=True)
-        os._exit(0)  # reader and service threads would be waited for
+        get, train = sides_of(flags.kind, flags.run)
+        rate = rate_of(lambda: train(get()), flags.seconds)
+        print(json.dumps({"rate": rate}), flush=True)
+        workload.leave()
     else:
         results.finish(flags, compare(flags, peers, goal))
 

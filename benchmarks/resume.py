@@ -85,7 +85,7 @@ def main() -> None:
     if flags.kind:
         wait_s = WAITS[flags.kind](flags.run, flags.rows, flags.step)
         print(json.dumps({"wait_s": wait_s}), flush=True)
-        os._exit(0)  # without waiting for reader threads
+        workload.leave()
     waits: dict[tuple, list[float]] = {(kind, at): [] for kind in KINDS for at in (EARLY, LATE)}
     missing = {}
     with tempfile.TemporaryDirectory(prefix="resume-") as place:

@@ -6,8 +6,8 @@ tandem  a data process with the index of a prepared run: map and check it, plan,
 torch   a DataLoader with one worker process over a Python list of (path, text, speaker), read from
         a metadata file of as many lines, shuffled; an item reads and decodes its wav
 
-Imports are left out. Memory is what the process takes at its peak beyond that after the imports;
-for torch, that of both processes.
+Imports are left out. Memory is what the process holds after its first batch beyond what it held
+after the imports (shared pages divided among those who share them); for torch, of both processes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -29,19 +28,25 @@ NEAR_CONSTANT = 2.0  # how much longer the largest may take than the smallest
 NUM_ASKED = 1000
 
 
-def peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def held_megabytes(pid: int | str = "self") -> float:
+    """Resident memory, shared pages divided among the processes that share them."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the kernel does not say how much memory is held")
 
 
 def measure_tandem(run: Path, rows: int) -> dict:
     workload.start_tensorflow({workload.data_core()})
     import data_worker.assembly  # noqa: F401
 
-    before_mb, begun_s = peak_megabytes(), time.perf_counter()
+    before_mb, begun_s = held_megabytes(), time.perf_counter()
     data = workload.DataSide(run)
     loaded_s = time.perf_counter()
     data.make(0)
     made_s = time.perf_counter()
+    held_mb = held_megabytes()
+    measured_s = time.perf_counter()
     step = data.plan.batches_per_epoch // NUM_ASKED + 1
     for n in range(NUM_ASKED):
         data.plan.batch(n * step)
@@ -49,8 +54,8 @@ def measure_tandem(run: Path, rows: int) -> dict:
     return {
         "open_s": loaded_s - begun_s,
         "first_s": made_s - begun_s,
-        "ask_ms": (asked_s - made_s) * 1000 / NUM_ASKED,
-        "memory_mb": peak_megabytes() - before_mb,
+        "ask_ms": (asked_s - measured_s) * 1000 / NUM_ASKED,
+        "memory_mb": held_mb - before_mb,
     }
 
 
@@ -74,7 +79,7 @@ def measure_torch(run: Path, rows: int) -> dict:
             path, text, _ = self.rows[n]
             return torch.from_numpy(soundfile.read(path, dtype="float32")[0]), text
 
-    before_mb, begun_s = peak_megabytes(), time.perf_counter()
+    before_mb, begun_s = held_megabytes(), time.perf_counter()
     loader = DataLoader(
         Utterances(run.with_name(f"{rows}.csv")), workload.BATCH_SIZE, shuffle=True,
         num_workers=1, collate_fn=list, prefetch_factor=1,
@@ -82,9 +87,8 @@ def measure_torch(run: Path, rows: int) -> dict:
     batches = iter(loader)
     next(batches)
     first_s = time.perf_counter() - begun_s
-    for process in batches._workers:
-        memory_mb = peak_megabytes() - before_mb + workload.peak_megabytes(process.pid) - before_mb
-    return {"first_s": first_s, "memory_mb": memory_mb}
+    held_mb = held_megabytes() + sum(held_megabytes(p.pid) for p in batches._workers)
+    return {"first_s": first_s, "memory_mb": held_mb - before_mb}
 
 
 def write_metadata(path: Path, corpus: Path, rows: int) -> None:
@@ -104,7 +108,7 @@ def main() -> None:
     if flags.kind:
         measure = measure_tandem if flags.kind == "tandem" else measure_torch
         print(json.dumps(measure(flags.run, flags.rows[0])), flush=True)
-        os._exit(0)  # without waiting for reader threads
+        workload.leave()
     found: dict[tuple[str, int], list[dict]] = {}
     missing = {"torch": results.absent("torch")} if results.absent("torch") else {}
     kinds = [kind for kind in ("tandem", "torch") if kind not in missing]

@@ -57,7 +57,7 @@ def main() -> None:
     flags = parser.parse_args()
     if flags.run:
         print(json.dumps(measure(flags.run)), flush=True)
-        os._exit(0)  # without waiting for reader threads
+        workload.leave()
     found: dict[str, list[dict]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory(prefix="epochs-") as place:
         corpus = workload.make_corpus(Path(place))

@@ -56,7 +56,7 @@ def main() -> None:
     os.environ[alterations.VARIABLE] = "storage-20ms"
     if flags.run:
         print(json.dumps({"rate": run_torch(flags.run, flags.workers[0], flags.seconds)}))
-        os._exit(0)
+        workload.leave()
     tandem: dict[int, list[float]] = {count: [] for count in flags.workers}
     torch: dict[int, list[float]] = {count: [] for count in flags.workers}
     limit, tuned, missing = [], [], results.absent("torch")

@@ -7,6 +7,8 @@ AdamW. The batch is Tandem's, arrays and all.
 
 from __future__ import annotations
 
+from bisect import bisect
+
 import numba
 import numpy as np
 import torch
@@ -142,10 +144,9 @@ class Step:
 
     def __init__(self, num_symbols: int, num_parameters: int):
         torch.manual_seed(0)
-        size = 16
-        while _count(FastPitch(num_symbols, size + 8)) <= num_parameters:
-            size += 8
-        self.model = FastPitch(num_symbols, size)
+        sizes = range(16, 1024, 2)
+        place = bisect(sizes, num_parameters, key=lambda n: _count(FastPitch(num_symbols, n)))
+        self.model = FastPitch(num_symbols, sizes[place - 1])
         self.num_parameters = _count(self.model)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4, (0.9, 0.98))
 

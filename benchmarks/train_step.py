@@ -114,7 +114,7 @@ def main() -> None:
     flags = parser.parse_args()
     if flags.kind == "batches":
         print(json.dumps(make_batches(flags.run)), flush=True)
-        os._exit(0)
+        workload.leave()
     if flags.kind:
         measure = measure_tandem if flags.kind == "tandem" else measure_torch
         print(json.dumps(measure(flags.run, flags)), flush=True)
