@@ -22,6 +22,7 @@ import mel_peers
 import numpy as np
 import results
 import workload
+from quiet_windows import Rate, rate_of
 from results import Line, ratios
 
 FORMATS = ("wav", "flac", "flac 44.1 kHz")
@@ -103,11 +104,11 @@ def tandem_mels(data: workload.DataSide):
         yield np.asarray(extractor.mel(padded_rows, lengths))
 
 
-def measure(contender: str, folder: Path, run: Path, seconds: float) -> float:
+def measure(contender: str, folder: Path, run: Path, seconds: float) -> Rate:
     """Batches per second."""
     os.sched_setaffinity(0, {workload.data_core()})
     batches = batches_of(contender, folder, run)
-    return workload.rate_of(lambda: next(batches), seconds, warm_up=12)
+    return rate_of(lambda: next(batches), seconds, warm_up=12)
 
 
 def main() -> None:
@@ -119,7 +120,7 @@ def main() -> None:
     if flags.kind:
         run = flags.folder.with_name(f"run-{flags.folder.name}")
         rate = measure(flags.kind, flags.folder, run, flags.seconds)
-        print(json.dumps({"rate": rate}), flush=True)
+        print(json.dumps({"rate": rate.per_s, "others": rate.others}), flush=True)
         workload.leave()
     import soundfile
 
@@ -143,7 +144,8 @@ def main() -> None:
                         continue
                     rates.setdefault((name, contender), []).append(found["rate"] * batch_s)
                     times = found["rate"] * batch_s
-                    results.say(f"  {repeat + 1}/{flags.repeats} {name} {contender} {times:.0f} ×")
+                    results.say(f"  {repeat + 1}/{flags.repeats} {name} {contender} {times:.0f} × "
+                                f"(others {found['others']:.0%})")
     lines = []
     for name in FORMATS:
         ours = rates[name, "Tandem"]

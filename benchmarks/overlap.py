@@ -30,8 +30,9 @@ from pathlib import Path
 
 import results
 import workload
+from quiet_windows import Rate, rate_of
 from results import Line, ratios
-from workload import DataSide, ModelSide, rate_of
+from workload import DataSide, ModelSide
 
 # Each with the least that Tandem's rate must be of its own.
 PEERS = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
@@ -121,19 +122,18 @@ def sides_of(kind: str, run: Path) -> Sides:
     return globals()[f"sides_{kind.replace('.', '_')}"](run)
 
 
-def run_tandem(corpus: Path, run: Path, seconds: float) -> tuple[float, dict[str, float]]:
-    from real_run import RealRun, steps_per_second
+def run_tandem(corpus: Path, run: Path, seconds: float) -> tuple[Rate, dict[str, float]]:
+    from real_run import RealRun
 
-    with RealRun(corpus, run) as tandem:
-        records = tandem.watch(seconds)
-        return steps_per_second(records), tandem.peaks_megabytes()
+    with RealRun(corpus, run, "--log-every", "5") as tandem:
+        return tandem.watch(seconds), tandem.peaks_megabytes()
 
 
 def measure(kind: str, corpus: Path, folder: Path, seconds: float) -> dict:
     """Steps per second of one contender, in processes of its own."""
     if kind == "tandem":
         rate, peaks = run_tandem(corpus, folder / f"run-{time.time_ns()}", seconds)
-        return {"rate": rate, "peaks": peaks}
+        return {"rate": rate.per_s, "others": rate.others, "peaks": peaks}
     common = ("--run", str(folder / "prepared"), "--seconds", str(seconds))
     return workload.child(__file__, "--kind", kind, *common)
 
@@ -157,7 +157,7 @@ def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
     kinds = [kind for kind in KINDS if kind in (*peers, "data", "model", "tandem")]
     kinds = [kind for kind in kinds if not flags.only or kind in (*flags.only, "data", "model")]
     rates: dict[str, list[float]] = {kind: [] for kind in (*kinds, "at once")}
-    missing, peaks = {}, []
+    missing, peaks, others = {}, [], []
     if "torch" in kinds and results.absent("torch"):
         missing["torch"] = results.absent("torch")
         kinds = [kind for kind in kinds if kind != "torch"]
@@ -174,10 +174,13 @@ def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
                     continue
                 rates[kind].append(found["rate"])
                 peaks += [found["peaks"]] if "peaks" in found else []
-                results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s")
+                others.append(100 * found["others"])
+                results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s "
+                            f"(others {found['others']:.0%})")
             rates["at once"].append(min(both := at_once(folder, flags.seconds)))
             results.say(f"  {repeat + 1}/{flags.repeats} at once {both[0]:6.2f} {both[1]:6.2f}/s")
-    return lines_of(rates, missing, peaks, peers, goal)
+    lines = lines_of(rates, missing, peaks, peers, goal)
+    return [*lines, Line("other programs' share of the cores meanwhile", others, "%")]
 
 
 def lines_of(rates: dict, missing: dict, peaks: list, peers: dict, goal: float) -> list[Line]:
@@ -216,8 +219,8 @@ def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = 
         serve(flags.place)
     elif flags.kind:
         get, train = sides_of(flags.kind, flags.run)
-        rate = rate_of(lambda: train(get()), flags.seconds)
-        print(json.dumps({"rate": rate}), flush=True)
+        rate = rate_of(lambda: train(get()), flags.seconds, workload.WARM_UP_STEPS)
+        print(json.dumps({"rate": rate.per_s, "others": rate.others}), flush=True)
         workload.leave()
     else:
         results.finish(flags, compare(flags, peers, goal))

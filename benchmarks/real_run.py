@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Self
 
 import alterations
+import numpy as np
+from quiet_windows import (
+    PATIENCE,
+    Rate,
+    Window,
+    cpu_seconds_of_others,
+    enough,
+    quietest,
+    share,
+)
 from workload import ROOT, environment, peak_megabytes, prepare, run_flags
 
 _START_DEADLINE_S = 240.0
@@ -71,17 +81,34 @@ class RealRun:
         found = [json.loads(line) for line in lines if line.endswith("\n")]
         return [record for record in found if "loss" in record]
 
-    def watch(self, seconds: float, warm_up_s: float = 4.0) -> list[dict]:
-        """The records of so many seconds, those of the warm-up after the first step left out."""
-        until_s = time.monotonic() + _START_DEADLINE_S + warm_up_s + seconds
+    def watch(self, seconds: float, warm_up_s: float = 4.0) -> Rate:
+        """Steps per second over the quietest stretches between two logged steps."""
+        until_s = time.monotonic() + _START_DEADLINE_S + warm_up_s + PATIENCE * seconds
+        looks: list[tuple[float, float]] = []  # time, CPU seconds of others until then
         while time.monotonic() < until_s:
+            looks.append((time.time(), cpu_seconds_of_others()))
             records = self.records()
-            if records and records[-1]["time"] - records[0]["time"] >= warm_up_s + seconds:
-                return [r for r in records if r["time"] - records[0]["time"] >= warm_up_s]
-            if any(process.poll() is not None for process in self._children):
-                raise RuntimeError(f"the run in {self.run} ended by itself; see its logs")
+            begun_s = records[0]["time"] + warm_up_s if records else 0.0
+            windows = windows_of([r for r in records if r["time"] >= begun_s], looks)
+            if windows and enough(windows, seconds):
+                return quietest(windows, seconds)
+            self._check_alive()
             time.sleep(_POLL_S)
         raise RuntimeError(f"the run in {self.run} was too slow; see its logs")
+
+    def first_step_s(self) -> float:
+        """When the first training step began, as time.time() says it."""
+        until_s = time.monotonic() + _START_DEADLINE_S
+        while time.monotonic() < until_s:
+            if records := self.records():
+                return records[0]["time"] - records[0]["step_ms"] / 1000
+            self._check_alive()
+            time.sleep(_POLL_S)
+        raise RuntimeError(f"the run in {self.run} did not start; see its logs")
+
+    def _check_alive(self) -> None:
+        if any(process.poll() is not None for process in self._children):
+            raise RuntimeError(f"the run in {self.run} ended by itself; see its logs")
 
     def peaks_megabytes(self) -> dict[str, float]:
         """Peak memory of each of its processes, by role."""
@@ -104,6 +131,16 @@ class RealRun:
         return found
 
 
-def steps_per_second(records: list[dict]) -> float:
-    first, last = records[0], records[-1]
-    return (last["step"] - first["step"]) / (last["time"] - first["time"])
+def windows_of(records: list[dict], looks: list[tuple[float, float]]) -> list[Window]:
+    """The stretches between logged steps, with others' share of the cores in each."""
+    if len(records) < 2:
+        return []
+    times_s = np.array([record["time"] for record in records])
+    others_s = np.interp(times_s, *zip(*looks, strict=True))
+    steps = np.array([record["step"] for record in records])
+    return [
+        Window(float(count), float(wall_s), share(float(used_s), float(wall_s)))
+        for count, wall_s, used_s in zip(
+            np.diff(steps), np.diff(times_s), np.diff(others_s), strict=True
+        )
+    ]

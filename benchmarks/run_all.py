@@ -50,7 +50,7 @@ class Question:
 QUESTIONS = {
     "overlap": Question("Overlap: a real run against the slower of its two sides"),
     "python_overlap": Question("The same with a data side that is busy in Python"),
-    "transport": Question("Transport between two processes", only_prints=True),
+    "transport": Question("Transport between two processes"),
     "features": Question("Features on one core"),
     "file_to_batch": Question("File to finished batch, on one core"),
     "oscillation": Question("Oscillation of the model side's busy share", only_prints=True),

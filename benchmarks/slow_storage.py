@@ -20,7 +20,8 @@ from pathlib import Path
 import alterations
 import results
 import workload
-from real_run import RealRun, steps_per_second
+from quiet_windows import rate_of
+from real_run import RealRun
 from results import Line, ratios
 
 LINEAR = 0.9  # of what so many workers would do, or of the model side's limit
@@ -37,14 +38,14 @@ def run_torch(run: Path, workers: int, seconds: float) -> float:
     def step() -> None:
         model({name: tensor.numpy() for name, tensor in next(batches).items()})
 
-    return workload.rate_of(step, seconds, warm_up=2 * workload.AHEAD)
+    return rate_of(step, seconds, warm_up=2 * workload.AHEAD).per_s
 
 
 def run_tandem(corpus: Path, folder: Path, workers: int, readers: int, seconds: float) -> float:
     flags = ("--num-workers", str(readers), "--log-every", "1")
     with RealRun(corpus, folder / f"run-{time.time_ns()}", *flags, data_workers=workers) as tandem:
         # Until every data process has joined, and the readers that tune themselves have settled.
-        return steps_per_second(tandem.watch(seconds, warm_up_s=5.0 + 2.0 * workers))
+        return tandem.watch(seconds, warm_up_s=5.0 + 2.0 * workers).per_s
 
 
 def main() -> None:

@@ -51,10 +51,9 @@ def trace_seconds(run: Path) -> float:
 
 
 def first_step(corpus: Path, run: Path) -> float:
-    """Seconds from the command to the end of the first training step."""
+    """Seconds from the command to the beginning of the first training step."""
     with RealRun(corpus, run) as tandem:
-        records = tandem.watch(0.0, warm_up_s=0.0)
-        return records[0]["time"] - records[0]["step_ms"] / 1000 - tandem.started_s
+        return tandem.first_step_s() - tandem.started_s
 
 
 def main() -> None:

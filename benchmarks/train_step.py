@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import results
 import workload
+from quiet_windows import rate_of
 from results import Line, ratios
 
 PEAK_SHARE_GOAL = 0.35  # for `small`
@@ -53,7 +54,7 @@ def measure_tandem(run: Path, flags: argparse.Namespace) -> dict:
     batches = load_batches(run)
     model = workload.ModelSide(run, flags.model_size)
     turns = itertools.cycle(batches)
-    rate = workload.rate_of(lambda: model(next(turns)), flags.seconds)
+    rate = rate_of(lambda: model(next(turns)), flags.seconds, 3).per_s
     gflops = count_gflops(tf, model.step, batches[0])
     peak = peak_gflops(tf)
     return {
@@ -99,7 +100,7 @@ def measure_torch(run: Path, flags: argparse.Namespace) -> dict:
     batches = load_batches(run)
     step = Step(flags.num_symbols, flags.parameters)
     turns = itertools.cycle([{k: torch.from_numpy(v) for k, v in b.items()} for b in batches])
-    rate = workload.rate_of(lambda: step(next(turns)), flags.seconds)
+    rate = rate_of(lambda: step(next(turns)), flags.seconds, 3).per_s
     return {"frames_per_s": rate * frames_of(batches), "parameters": step.num_parameters}
 
 

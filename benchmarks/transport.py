@@ -14,7 +14,10 @@ tandem   all that a batch passes through between a data process's features and t
          block, 8 tickets
 plain    ZeroMQ DEALER → ROUTER over ipc, the batch as one frame, sent without a copy, 8 credits
 queue    multiprocessing.Queue(8) of the same ten arrays
+shared   multiprocessing.shared_memory as a ring of 8 slots, copied in and out
 service  tf.data service, dispatcher and worker in the producer's process, no compression
+torch    torch DataLoader, one worker process, tensors through shared memory
+ray      Ray's object store, an actor putting, 8 gets in flight
 memcpy   copying the batch within the receiver's core: what no transport can reach
 """
 
@@ -26,7 +29,6 @@ import json
 import multiprocessing
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,13 +37,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import results as figures
+import transport_peers
+from results import Line, ratios
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from shared.array_block import ArrayBlock
 from shared.plan import Plan
 
-KINDS = ("memcpy", "plain", "tandem", "queue", "service")
+KINDS = ("memcpy", "plain", "tandem", "queue", "shared", "service", "torch", "ray")
+MODULES = {"service": "tensorflow", "torch": "torch", "ray": "ray"}  # that a peer needs
 CREDITS = 8
 FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
 ROWS_PER_MEGABYTE = 4
@@ -50,7 +56,9 @@ RING = 4  # different batches, so that the cores' caches do not do the work
 WARM_UP = 12
 WINDOW_S = 0.5
 START_DEADLINE_S = 120.0
-GOALS = ("≥ 0.9 × plain ZeroMQ", "≥ 4 × tf.data service", "≤ 0.25 receiver CPU-s/GB")
+# Tandem's rate against a peer's, at least; and the receiver's CPU time, at most.
+RATIO_GOALS = {"plain": 0.9, "service": 4.0, "torch": 4.0}
+CPU_S_PER_GB_GOAL = 0.2
 
 
 def make_plan(megabytes: int) -> Plan:
@@ -291,6 +299,21 @@ def receive_service(place: Path, megabytes: int) -> Iterator[int]:
         yield size
 
 
+# --- peers with libraries of their own
+
+
+def receive_shared(place: Path, megabytes: int) -> Iterator[int]:
+    return transport_peers.receive_shared(make_batches, megabytes, core_of("produce"))
+
+
+def receive_torch(place: Path, megabytes: int) -> Iterator[int]:
+    return transport_peers.receive_torch(make_batches, megabytes, core_of("produce"))
+
+
+def receive_ray(place: Path, megabytes: int) -> Iterator[int]:
+    return transport_peers.receive_ray(make_batches, megabytes, core_of("produce"))
+
+
 # --- running them
 
 
@@ -303,6 +326,7 @@ def run_role(flags: argparse.Namespace) -> None:
     meter = Meter(flags.windows, flags.producer_pid)
     result = next(found for num_bytes in transfer if (found := meter.count(num_bytes)))
     print(json.dumps(result), flush=True)
+    transfer.close()
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(0)  # the receiving threads would wait for a producer that goes on for ever
@@ -340,48 +364,34 @@ def run_once(kind: str, megabytes: int, windows: int, cores: tuple[int, int]) ->
                 producer.send_signal(signal.SIGKILL)
                 producer.wait()
     if found.returncode:
-        raise SystemExit(f"{kind}, {megabytes} MB: {found.stderr[-2000:]}")
+        words = [line for line in found.stderr.splitlines() if line.strip()]
+        return {"failed": words[-1] if words else f"exit status {found.returncode}"}
     return json.loads(found.stdout.splitlines()[-1])
 
 
-def with_spread(values: list[float], digits: int = 2) -> str:
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:.{digits}f} [{low:.{digits}f}–{high:.{digits}f}]"
-
-
-def print_table(results: dict, kinds: list[str], sizes: list[int]) -> None:
-    print(f"\n{'transport':10}", *(f"{f'{size} MB: GB/s':>20}{'CPU-s/GB':>18}" for size in sizes))
-    for kind in kinds:
-        cells = []
-        for size in sizes:
-            runs = results[kind, size]
-            cells.append(f"{with_spread([run['gb_per_s'] for run in runs]):>20}")
-            cells.append(f"{with_spread([run['cpu_s_per_gb'] for run in runs]):>18}")
-        print(f"{kind:10}", *cells)
-
-
-def print_goals(results: dict, size: int) -> None:
-    """What the project has promised, for one size of batch."""
-    print(f"\nGoals, at {size} MB:")
-    tandem = results["tandem", size]
-    for other, least, words in (("plain", 0.9, GOALS[0]), ("service", 4.0, GOALS[1])):
-        if (other, size) in results:
-            ratios = [
-                ours["gb_per_s"] / theirs["gb_per_s"]
-                for ours, theirs in zip(tandem, results[other, size], strict=True)
-            ]
-            reached = statistics.median(ratios) >= least
-            print(f"  {'✅' if reached else '❌'} {words}: {with_spread(ratios)}")
-    costs = [run["cpu_s_per_gb"] for run in tandem]
-    reached = statistics.median(costs) <= 0.25
-    print(f"  {'✅' if reached else '❌'} {GOALS[2]}: {with_spread(costs, 3)}")
+def lines_of(found: dict, kinds: list[str], sizes: list[int], missing: dict) -> list[Line]:
+    """Speed and cost of every transport, and what was promised of Tandem's."""
+    lines = []
+    for size in sizes:
+        for kind in kinds:
+            runs = found[kind, size]
+            speed, cost = ([run[name] for run in runs] for name in ("gb_per_s", "cpu_s_per_gb"))
+            lines.append(Line(f"{size} MB: {kind}", speed, "GB/s"))
+            goal = CPU_S_PER_GB_GOAL if kind == "tandem" else None
+            lines.append(Line(f"{size} MB: {kind}, receiver", cost, "CPU-s/GB", most=goal))
+        tandem = [run["gb_per_s"] for run in found.get(("tandem", size), ())]
+        for kind in kinds:
+            if tandem and kind not in ("tandem", "memcpy"):
+                ratio = ratios(tandem, [run["gb_per_s"] for run in found[kind, size]])
+                goal = RATIO_GOALS.get(kind)
+                lines.append(Line(f"{size} MB: Tandem / {kind}", ratio, "×", least=goal))
+    return lines + [Line(kind, [], note=why) for kind, why in missing.items()]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = figures.parser_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8, 32], metavar="MB")
     parser.add_argument("--windows", type=int, default=5, help="of half a second, in each run")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--role", choices=("produce", "receive"), help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
@@ -396,20 +406,24 @@ def main() -> None:
     cores = (available[0], available[-1])
     print(f"Producer on core {cores[0]}, receiver on core {cores[1]}; {flags.repeats} repeats of "
           f"{flags.windows} windows; load {os.getloadavg()[0]:.1f} at the start", flush=True)  # fmt: skip
-    kinds = [kind for kind in KINDS if kind in flags.only]
+    missing = {k: why for k, m in MODULES.items() if k in flags.only and (why := figures.absent(m))}
+    kinds = [kind for kind in KINDS if kind in flags.only and kind not in missing]
     results: dict = {(kind, size): [] for kind in kinds for size in flags.sizes}
     for repeat in range(flags.repeats):
         for size in flags.sizes:
             for kind in kinds:
+                if kind in missing:
+                    continue
                 result = run_once(kind, size, flags.windows, cores)
+                if "failed" in result:
+                    missing[kind] = result["failed"]
+                    continue
                 results[kind, size].append(result)
                 print(f"  {repeat + 1}/{flags.repeats} {size:3} MB {kind:8} "
                       f"{result['gb_per_s']:6.2f} GB/s {result['cpu_s_per_gb']:6.3f} CPU-s/GB"
                       f"   (others used {result['others']:.0%} of the cores)", flush=True)  # fmt: skip
-    print_table(results, kinds, flags.sizes)
-    for size in flags.sizes:
-        if ("tandem", size) in results:
-            print_goals(results, size)
+    kinds = [kind for kind in kinds if kind not in missing]
+    figures.finish(flags, lines_of(results, kinds, flags.sizes, missing))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ import os
 import queue
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import alterations
+from quiet_windows import ROOT_VARIABLE
 
 from shared.cores import share_of
 
@@ -41,6 +40,7 @@ def model_core() -> int:
 def environment() -> dict[str, str]:
     """For children: our code first, no GPU, no chatter."""
     extra = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    extra[ROOT_VARIABLE] = os.environ.get(ROOT_VARIABLE) or str(os.getpid())
     return {**os.environ, **extra}
 
 
@@ -205,17 +205,6 @@ class ModelSide:
         self._number += 1
         if self._number % 10 == 0:
             self.step.read_metrics()  # as a run logs
-
-
-def rate_of(step: Callable[[], object], seconds: float, warm_up: int = WARM_UP_STEPS) -> float:
-    """How often `step` runs in a second, after its warm-up."""
-    for _ in range(warm_up):
-        step()
-    count, begun_s = 0, time.perf_counter()
-    while (elapsed_s := time.perf_counter() - begun_s) < seconds:
-        step()
-        count += 1
-    return count / elapsed_s
 
 
 def leave() -> None:
