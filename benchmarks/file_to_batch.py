@@ -1,6 +1,6 @@
 """From files on disk to a finished batch of log mels, on one core: Tandem and its peers.
 
-    python benchmarks/file_to_batch.py [--repeats 3] [--seconds 5]
+    python benchmarks/file_to_batch.py [--repeats 3] [--seconds 2]
 
 Folders of the same speech as wav (16 bit, 22,050 Hz), flac (22,050 Hz), and flac at 44,100 Hz,
 which is to be resampled. A batch is 16 clips, decoded, as log mels, padded to the longest; the
@@ -24,6 +24,8 @@ import results
 import workload
 from quiet_windows import Rate, rate_of
 from results import Line, ratios
+
+from shared.index import Index
 
 FORMATS = ("wav", "flac", "flac 44.1 kHz")
 PEERS = ("librosa", "scipy", "torch", "torch, double", "DALI")
@@ -60,19 +62,19 @@ def batches_of(contender: str, folder: Path, run: Path):
     files = sorted(map(str, (folder / "wavs").iterdir()))
     if contender == "DALI":
         yield from mel_peers.dali_batches(workload.BATCH_SIZE, files=files)
-    workload.start_tensorflow({workload.data_core()})
-    data = workload.DataSide(run)
     if contender == "Tandem, whole batch":
-        yield from data.stream()
+        workload.start_tensorflow({workload.data_core()})
+        yield from workload.DataSide(run).stream()
+    if contender == "Tandem":
+        workload.start_tensorflow({workload.data_core()})
+        yield from tandem_mels(workload.DataSide(run))
     size = workload.BATCH_SIZE
     groups = itertools.cycle([files[at : at + size] for at in range(0, len(files), size)])
-    if contender == "Tandem":
-        yield from tandem_mels(data)
     import librosa
     import soundfile
     import soxr
 
-    mel = mel_peers.CLIP_PEERS[contender](data.index.mel_basis)
+    mel = mel_peers.CLIP_PEERS[contender](Index.load(run / "index.safetensors").mel_basis)
 
     def load(path: str) -> np.ndarray:
         if contender == "librosa":
@@ -113,7 +115,7 @@ def measure(contender: str, folder: Path, run: Path, seconds: float) -> Rate:
 
 def main() -> None:
     parser = results.parser_of(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--kind", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     flags = parser.parse_args()

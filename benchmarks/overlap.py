@@ -1,6 +1,6 @@
 """Does the pipeline run at the speed of its slower side? Tandem and its peers on the same batches.
 
-    python benchmarks/overlap.py [--repeats 3] [--seconds 8] [--only tandem sequential]
+    python benchmarks/overlap.py [--repeats 3] [--seconds 5] [--only tandem sequential]
 
 Two fake GPUs are two cores: every contender has its data side on one and its model side on the
 other, the same files, features and train step, and at most 8 batches in flight. The limit is the
@@ -209,7 +209,7 @@ def lines_of(rates: dict, missing: dict, peaks: list, peers: dict, goal: float) 
 
 def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = __doc__) -> None:
     parser = results.parser_of(doc)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--only", nargs="+", choices=KINDS)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)

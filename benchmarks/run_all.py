@@ -38,28 +38,20 @@ repeats, with the lowest and the highest in brackets. Ratios are taken within on
 machine. ✅ and ❌ say whether a goal was reached."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """One script and what it answers. Scripts that only print are shown as they print."""
-
-    title: str
-    arguments: tuple[str, ...] = ()
-    only_prints: bool = False
-
-
+# Script and what it answers.
 QUESTIONS = {
-    "overlap": Question("Overlap: a real run against the slower of its two sides"),
-    "python_overlap": Question("The same with a data side that is busy in Python"),
-    "transport": Question("Transport between two processes"),
-    "features": Question("Features on one core"),
-    "file_to_batch": Question("File to finished batch, on one core"),
-    "oscillation": Question("Oscillation of the model side's busy share", only_prints=True),
-    "second_epoch": Question("The second epoch with the cache"),
-    "train_step": Question("The train step on one core"),
-    "resume": Question("Resume: the first batch at step 1,000,000"),
-    "scale": Question("Scale: 1,000 to 1,000,000 utterances"),
-    "slow_storage": Question("More data workers on storage with 20 ms latency"),
-    "start_up": Question("Start-up: command to first training step"),
+    "overlap": "Overlap: a real run against the slower of its two sides",
+    "python_overlap": "The same with a data side that is busy in Python",
+    "transport": "Transport between two processes",
+    "features": "Features on one core",
+    "file_to_batch": "File to finished batch, on one core",
+    "oscillation": "Oscillation of the model side's busy share",
+    "second_epoch": "The second epoch with the cache",
+    "train_step": "The train step on one core",
+    "resume": "Resume: the first batch at step 1,000,000",
+    "scale": "Scale: 1,000 to 1,000,000 utterances",
+    "slow_storage": "More data workers on storage with 20 ms latency",
+    "start_up": "Start-up: command to first training step",
 }
 
 
@@ -82,19 +74,16 @@ def versions() -> str:
     return ", ".join(found)
 
 
-def run(name: str, question: Question, repeats: int | None) -> dict | None:
+def run(name: str, repeats: int | None) -> dict | None:
     """Run one script; what it found, or None when it failed."""
-    arguments = list(question.arguments)
-    if repeats is not None and name != "features":
-        arguments += ["--repeats", str(repeats)]
-    command = ["python", f"benchmarks/{name}.py", *arguments]
+    command = ["python", f"benchmarks/{name}.py"]
+    command += [] if repeats is None else ["--repeats", str(repeats)]
     say(f"\n▶ {' '.join(command)}")
     begun_s = time.time()
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "lines.json"
-        more = [] if question.only_prints else ["--json", str(target)]
         found = subprocess.run(
-            [sys.executable, *command[1:], *more], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            [sys.executable, *command[1:], "--json", str(target)], cwd=ROOT, stdout=subprocess.PIPE, text=True,
             check=False,
         )  # fmt: skip
         entry = {
@@ -104,17 +93,15 @@ def run(name: str, question: Question, repeats: int | None) -> dict | None:
             "machine": machine(),
             "versions": versions(),
         }
-        if found.returncode or not (question.only_prints or target.exists()):
+        if found.returncode or not target.exists():
             say(f"❌ {name} ended with exit status {found.returncode}; its figures stay")
             return None
-        if question.only_prints:
-            return {**entry, "text": found.stdout.strip()}
         return {**entry, "lines": json.loads(target.read_text())}
 
 
 def appended(before: dict | None, found: dict) -> dict:
     """The new figures with the repeats of the earlier ones in front."""
-    if not before or "lines" not in before or "lines" not in found:
+    if not before:
         return found
     earlier = {line["name"]: line["values"] for line in before["lines"]}
     lines = [
@@ -128,22 +115,19 @@ def page_of(store: dict) -> str:
     """RESULTS.md."""
     parts = [HEADING]
     goals = [
-        Line(f"{QUESTIONS[name].title}: {line.name}", **_without_name(line))
+        Line(f"{QUESTIONS[name]}: {line.name}", **_without_name(line))
         for name, entry in store.items()
-        for line in lines_of(entry.get("lines", []))
+        for line in lines_of(entry["lines"])
         if line.reached is not None
     ]
     if goals:
         parts += ["## All goals", markdown(goals)]
     for name, entry in store.items():
-        parts.append(f"## {QUESTIONS[name].title}")
+        parts.append(f"## {QUESTIONS[name]}")
         parts.append(f"`{entry['command']}` ({entry['date']}, {entry['seconds']} s)")
         if (HERE / "pictures" / f"{name}.svg").exists():
-            parts.append(f"![{QUESTIONS[name].title}](pictures/{name}.svg)")
-        if "text" in entry:
-            parts.append(f"```\n{entry['text']}\n```")
-        else:
-            parts.append(markdown(lines_of(entry["lines"])))
+            parts.append(f"![{QUESTIONS[name]}](pictures/{name}.svg)")
+        parts.append(markdown(lines_of(entry["lines"])))
     parts.append("## Machine and versions")
     for facts in dict.fromkeys((entry["machine"], entry["versions"]) for entry in store.values()):
         names = [f"`{n}`" for n, e in store.items() if (e["machine"], e["versions"]) == facts]
@@ -164,7 +148,7 @@ def main() -> None:
     flags = parser.parse_args()
     store = json.loads(STORE.read_text()) if STORE.exists() else {}
     for name in [] if flags.draw_only else flags.only:
-        found = run(name, QUESTIONS[name], flags.repeats)
+        found = run(name, flags.repeats)
         if found is not None:
             store[name] = appended(store.get(name), found) if flags.append else found
             STORE.write_text(json.dumps(store, indent=1, ensure_ascii=False) + "\n")
@@ -172,8 +156,8 @@ def main() -> None:
     pictures.draw(store, HERE / "pictures")
     PAGE.write_text(page_of(store), encoding="utf-8")
     for name, entry in store.items():
-        print(f"\n{QUESTIONS[name].title}")
-        print(entry["text"] if "text" in entry else table(lines_of(entry["lines"])))
+        print(f"\n{QUESTIONS[name]}")
+        print(table(lines_of(entry["lines"])))
 
 
 if __name__ == "__main__":
