@@ -52,7 +52,12 @@ QUESTIONS = {
     "scale": "Scale: 1,000 to 1,000,000 utterances",
     "slow_storage": "More data workers on storage with 20 ms latency",
     "start_up": "Start-up: command to first training step",
+    "voice": "Time to an intelligible voice",
 }
+
+
+# Run as a module, and shown as it prints.
+PRINTED = {"voice": ("-m", "benchmarks.voice", "--minutes", "3")}
 
 
 def machine() -> str:
@@ -76,15 +81,15 @@ def versions() -> str:
 
 def run(name: str, repeats: int | None) -> dict | None:
     """Run one script; what it found, or None when it failed."""
-    command = ["python", f"benchmarks/{name}.py"]
-    command += [] if repeats is None else ["--repeats", str(repeats)]
+    command = ["python", *PRINTED.get(name, (f"benchmarks/{name}.py",))]
+    command += [] if repeats is None or name in PRINTED else ["--repeats", str(repeats)]
     say(f"\n▶ {' '.join(command)}")
     begun_s = time.time()
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "lines.json"
         found = subprocess.run(
-            [sys.executable, *command[1:], "--json", str(target)], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-            check=False,
+            [sys.executable, *command[1:], *([] if name in PRINTED else ["--json", str(target)])],
+            cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         entry = {
             "command": " ".join(command),
@@ -93,9 +98,11 @@ def run(name: str, repeats: int | None) -> dict | None:
             "machine": machine(),
             "versions": versions(),
         }
-        if found.returncode or not target.exists():
+        if found.returncode:
             say(f"❌ {name} ended with exit status {found.returncode}; its figures stay")
             return None
+        if name in PRINTED:
+            return {**entry, "lines": [], "text": found.stdout.strip()}
         return {**entry, "lines": json.loads(target.read_text())}
 
 
@@ -109,6 +116,11 @@ def appended(before: dict | None, found: dict) -> dict:
         for line in found["lines"]
     ]
     return {**found, "lines": lines}
+
+
+def shown(entry: dict, as_table) -> str:
+    """What a script found, as a table or as it printed it."""
+    return f"```\n{entry['text']}\n```" if "text" in entry else as_table(lines_of(entry["lines"]))
 
 
 def page_of(store: dict) -> str:
@@ -127,7 +139,7 @@ def page_of(store: dict) -> str:
         parts.append(f"`{entry['command']}` ({entry['date']}, {entry['seconds']} s)")
         if (HERE / "pictures" / f"{name}.svg").exists():
             parts.append(f"![{QUESTIONS[name]}](pictures/{name}.svg)")
-        parts.append(markdown(lines_of(entry["lines"])))
+        parts.append(shown(entry, markdown))
     parts.append("## Machine and versions")
     for facts in dict.fromkeys((entry["machine"], entry["versions"]) for entry in store.values()):
         names = [f"`{n}`" for n, e in store.items() if (e["machine"], e["versions"]) == facts]
@@ -157,7 +169,7 @@ def main() -> None:
     PAGE.write_text(page_of(store), encoding="utf-8")
     for name, entry in store.items():
         print(f"\n{QUESTIONS[name]}")
-        print(table(lines_of(entry["lines"])))
+        print(shown(entry, table))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 Frames/s of real speech (padding does not count) of Tandem's step on batches in memory, against a
 plain PyTorch FastPitch-like step with as many parameters on the same batches (torch_fastpitch.py),
 one thread each. The peak is the best of TensorFlow's own float32 matrix products; the step's
-floating-point operations are those that TensorFlow's profiler counts in its graph.
+floating-point operations are those that TensorFlow's profiler counts in its forward and backward
+pass; what the optimizer computes takes time but does not count.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def measure_tandem(run: Path, flags: argparse.Namespace) -> dict:
     peak = peak_gflops(tf)
     return {
         "frames_per_s": rate * frames_of(batches),
-        "parameters": int(sum(np.prod(weight.shape) for weight in model.step.weights)),
+        "parameters": int(sum(np.prod(v.shape) for v in model.model.trainable_variables)),
         "share": rate * gflops / peak,
         "peak": peak,
         "gflops": gflops,
@@ -67,10 +68,10 @@ def measure_tandem(run: Path, flags: argparse.Namespace) -> dict:
 
 
 def count_gflops(tf, step, batch: dict) -> float:
-    """Floating-point operations of a whole step on this batch's shape, in 10⁹."""
+    """Floating-point operations of forward and backward on this batch's shape, in 10⁹."""
     shapes = {name: tf.TensorSpec(a.shape, a.dtype) for name, a in batch.items()}
-    scalars = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-    graph = tf.function(step._whole_step).get_concrete_function(shapes, *scalars).graph
+    number = tf.TensorSpec([], tf.int32)
+    graph = tf.function(step._gradients_of).get_concrete_function(shapes, number).graph
     profiler = tf.compat.v1.profiler
     options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation())
     found = profiler.profile(graph, options=options.with_empty_output().build())

@@ -189,10 +189,7 @@ class ModelSide:
 
         keras.utils.set_random_seed(1234)
         index = Index.load(run / "index.safetensors")
-        statistics = Statistics(
-            index.mel_mean, index.mel_std, index.pitch_mean, index.pitch_std, index.energy_mean,
-            index.energy_std,
-        )  # fmt: skip
+        statistics = Statistics.of_index(index)
         self.model = build_model(model_size, len(index.symbol_table), statistics)
         self.step = TrainStep(self.model, StepSettings())
         self._number = 0
@@ -201,7 +198,7 @@ class ModelSide:
         import tensorflow as tf
 
         tensors = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
-        self.step(tensors, self._number, 1e-4, True)
+        self.step(tensors, self._number, 1e-4)
         self._number += 1
         if self._number % 10 == 0:
             self.step.read_metrics()  # as a run logs
