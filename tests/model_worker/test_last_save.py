@@ -24,7 +24,7 @@ class FailingSave:
 
 
 def make_loop(save, said):
-    nothing = SimpleNamespace(flush=lambda: None)
+    nothing = SimpleNamespace(flush=lambda: None, say_verdict=lambda: None)
     parts = SimpleNamespace(
         config=Config(), save=save, progress=nothing,
         plan=SimpleNamespace(num_validation_batches=0),

@@ -58,6 +58,7 @@ def receive(end, count=1):
 def raw_dealer(context, endpoint):
     dealer = context.socket(zmq.DEALER)
     dealer.setsockopt(zmq.LINGER, 0)
+    dealer.sndhwm = 0  # it never waits for the other side
     dealer.connect(endpoint)
     return dealer
 
