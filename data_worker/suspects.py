@@ -1,7 +1,7 @@
 """Which of the files that a crashed data process was reading is to blame.
 
-Each of them is decoded alone, in a fresh process. Only a file that crashes two of those, by a signal
-that a decoder's own fault brings, is convicted; that something killed them says nothing about it.
+Each of them is decoded alone, in a fresh process. Only a file that crashes two of those, by a
+signal that a decoder's own fault brings, is convicted; that something killed them says nothing.
 """
 
 from __future__ import annotations

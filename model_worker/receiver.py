@@ -214,9 +214,10 @@ class Receiver:
         else:
             self._refuse(peer, f"{type(message).__name__} is not for the model process.")
 
-    def _bears(self, peer: bytes, what: str) -> bool:
-        """Count a message that is of no use; False when its sender has been hung up on for it."""
-        self.refused[what] += 1
+    def _bears(self, peer: bytes, what: str = "") -> bool:
+        """Note a message that is of no use; False when its sender has been hung up on for it."""
+        if what:
+            self.refused[what] += 1
         if self._limits.bears(peer, peer in self._peers, time.monotonic()):
             return True
         self.refused["hung up on"] += 1
@@ -231,15 +232,15 @@ class Receiver:
             log.warning("refused a peer: %s", _plain(reason))
 
     def _tell_refusals(self, now_s: float) -> None:
-        count = sum(self.refused.values())
-        if now_s - self._refusals_told_s < _REFUSALS_COUNTED_EVERY_S or count == self._refusals_told:
+        count, since_s = sum(self.refused.values()), now_s - self._refusals_told_s
+        if since_s < _REFUSALS_COUNTED_EVERY_S or count == self._refusals_told:
             return
         self._refusals_told, self._refusals_told_s = count, now_s
         log.info("refused so far: %s", dict(self.refused))
 
     def _refuse(self, peer: bytes, reason: str) -> None:
         self._note_refusal(reason)
-        if self._bears(peer, "useless"):
+        if self._bears(peer):
             self._socket.send(peer, messages.Refused(_plain(reason)))
 
     def _welcome(self, peer: bytes, run: str, hello: messages.Hello) -> None:
@@ -250,7 +251,7 @@ class Receiver:
         if reason:
             self._refuse(peer, reason)
             return
-        if not self._bears(peer, "introductions"):
+        if not self._bears(peer):  # once a second is well; a thousand times is not
             return
         self._socket.admit_sender()
         now_s = time.monotonic()

@@ -275,8 +275,9 @@ class TicketLedger:
         """Copies of the tickets that will be needed last, for those who must show their pace."""
         actions: list[Action] = []
         for worker, trial in self._trials.items():
-            batch = max((n for n, held in self._holders.items() if worker not in held), default=None)
-            if trial is None and batch is not None:
+            others = (n for n, holders in self._holders.items() if worker not in holders)
+            batch = max(others, default=None) if trial is None else None
+            if batch is not None:
                 self._trials[worker] = (batch, self._now_s)
                 self._holders[batch].add(worker)
                 actions.append(Issue(worker, batch))

@@ -21,8 +21,8 @@ from shared.keys import ServerKeys
 MAX_STRANGERS = 64
 STRANGER_S = 15.0  # an honest data process introduces itself within a second
 _FAILED = (
-    "a handshake failed: the peer has another model process's key, or keys where this side has none "
-    "(or the reverse), or is no data process at all."
+    "a handshake failed: the peer has another model process's key, or keys where this side has "
+    "none (or the reverse), or is no data process at all."
 )
 
 

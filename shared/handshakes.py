@@ -48,7 +48,8 @@ class KeyCheck:
             answer = [b"200", b"OK"] if is_allowed else [b"400", b"this key is not on the list"]
             self.socket.send_multipart([version, request, *answer, b"", b""])
             if not is_allowed:
-                yield f"{address.decode(errors='replace')} has the key {key}, which is not on the list."
+                who = address.decode(errors="replace")
+                yield f"{who} has the key {key}, which is not on the list."
 
     def close(self) -> None:
         self.socket.unbind(_ZAP_ENDPOINT)  # closing alone would free the name only later

@@ -1,4 +1,4 @@
-"""Which utterances a data process is decoding: memory that the launcher can read after its death."""
+"""Which utterances a data process is decoding, in memory that the launcher reads at its death."""
 
 from __future__ import annotations
 

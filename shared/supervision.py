@@ -27,7 +27,7 @@ _STOP_MODEL_S = 20.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
 EXIT_INTERRUPTED = 130
-# What a fault of the code that decodes can bring. Anyone can send the others, and so can the kernel.
+# What a fault of the code that decodes can bring. The others come from people and the kernel.
 CRASH_SIGNALS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 )

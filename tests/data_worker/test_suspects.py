@@ -37,7 +37,7 @@ def reported():
 def test_only_a_crash_of_a_fresh_decoder_convicts(
     arguments_of, reported, monkeypatch, signal_name, guilty
 ):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAULTY), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", f"{FAULTY}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv("TANDEM_FAULTY_FILE", str(arguments_of(1)[0]))
     monkeypatch.setenv("TANDEM_FAULTY_SIGNAL", signal_name)
     reporter, text = reported

@@ -100,6 +100,8 @@ def test_gpus_that_are_not_there_end_with_1_and_a_sentence(flags, sentence, tmp_
         (["--train-data", "/nowhere/at/all"], "there is no such folder"),
         ([], "--train-data"),
         (["--endpoint", "tcp://*:5555", "--train-data", "."], "loopback"),
+        (["--endpoint", "tcp://10.0.0.7:5555", "--train-data", "."], "launcher.py keys"),
+        (["--keys", "/nowhere/at/all", "--train-data", "."], "launcher.py keys"),
         (["--deterministic", "--max-minutes", "3", "--train-data", "."], "max_steps"),
     ],
 )
