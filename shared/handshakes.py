@@ -81,6 +81,7 @@ class HandshakeWatch:
 
     def close(self) -> None:
         self._watched.disable_monitor()
+        self.socket.close()  # or the context would wait for it for ever
 
 
 def set_server_keys(socket: zmq.Socket, keys: ServerKeys) -> None:

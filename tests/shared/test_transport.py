@@ -256,3 +256,15 @@ def test_it_works_over_tcp_on_loopback(context):
     assert receive(server)[0][1].message.batch == 9
     client.close()
     server.close()
+
+
+def test_closed_sockets_leave_nothing_that_their_context_waits_for(tmp_path):
+    context = zmq.Context()
+    endpoint = f"ipc://{tmp_path}/private/stream"
+    server = ServerSocket(endpoint, "run", context)
+    client = ClientSocket(endpoint, "run", context)
+    client.send(batch(1))
+    receive(server)
+    client.close()
+    server.close()
+    context.term()
