@@ -15,8 +15,8 @@ import tensorflow as tf
 from model_worker import alignment, harmonics
 from model_worker.layers import ConvBlock, Predictor, RootMeanSquareNorm
 from model_worker.reference_encoder import ReferenceEncoder
+from shared.mel import MEL_BINS
 
-MEL_BINS = 80
 LOG_FLOOR = -11.512925
 FOLDED_FRAMES = 2
 FIRST_LOG_DURATION = 1.9  # the logarithm of a usual symbol's frames
