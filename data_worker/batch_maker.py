@@ -141,7 +141,9 @@ class BatchMaker:
         is_new_shape = job.plan.shape not in self._known_shapes
         if is_new_shape:
             self._on_new_shape(True)
+        traces_before = self._extractor.num_traces
         arrays = self._assemble(job, audio)
+        has_compiled = self._extractor.num_traces > traces_before
         if is_new_shape:
             self._known_shapes.add(job.plan.shape)
             self._on_new_shape(False)
@@ -155,8 +157,8 @@ class BatchMaker:
             audio_wait=audio_wait_ms,
             reading=reading_ms,
             decoding=decoding_ms,
-            features=0.0 if is_new_shape else features_ms,
-            compiling=features_ms if is_new_shape else 0.0,
+            features=0.0 if has_compiled else features_ms,
+            compiling=features_ms if has_compiled else 0.0,
             idle_share=idle / max(1e-9, all_ms),
             readers=float(self._readers.num_threads),
             cores_busy=self._cores_busy(),

@@ -45,7 +45,7 @@ class Made:
     reading: float = 0.0
     decoding: float = 0.0
     features: float = 0.0
-    compiling: float = 0.0  # the features of a batch whose shape is new, and their graph
+    compiling: float = 0.0  # the features of a batch that needed a new graph, and that graph
     serialising: float = 0.0  # from the feature thread into the socket
     in_process: float = 0.0  # from the ticket's coming to the batch's going
     # Not times: the share of its time that the feature thread had no ticket, over its last batches

@@ -14,7 +14,7 @@ import pytest
 import soundfile
 import zmq
 
-from data_worker import assembly, audio, serving
+from data_worker import assembly, audio, serving, standing_by
 from data_worker.features import FeatureExtractor
 from data_worker.preparation.prepare import prepare
 from model_worker.device_prefetch import DevicePrefetch
@@ -57,9 +57,18 @@ def corpus(tmp_path_factory):
     return data, index
 
 
+def plan_of(data, index):
+    return Plan.from_index(
+        index, batch_size=data.batch_size, seed=3, max_buckets=1, static_shapes=True
+    )
+
+
 @pytest.fixture(scope="module")
 def extractor(corpus):
-    return FeatureExtractor(corpus[1].mel_basis)  # one for all trials: its graph is made once
+    """One for all trials, its graphs made before them."""
+    extractor = FeatureExtractor(corpus[1].mel_basis)
+    standing_by.warm_up(extractor, plan_of(*corpus), Reporter(None))
+    return extractor
 
 
 class SlowLink:
@@ -105,9 +114,7 @@ def slowed(function, pause_s):
 @contextlib.contextmanager
 def pipeline(folder, data, index, extractor, link_pause_s):
     """Both sides at work; yields the receiver and the prefetch that a training loop would use."""
-    plan = Plan.from_index(
-        index, batch_size=data.batch_size, seed=3, max_buckets=1, static_shapes=True
-    )
+    plan = plan_of(data, index)
     expected = Expected("run", index.fingerprint, plan.fingerprint(), "cpu", len(index))
     context, config, reporter = zmq.Context(), Config(data=data), Reporter(None)
     stop = threading.Event()
