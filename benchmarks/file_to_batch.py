@@ -4,9 +4,9 @@
 
 Folders of the same speech as wav (16 bit, 22,050 Hz), flac (22,050 Hz), and flac at 44,100 Hz,
 which is to be resampled. A batch is 16 clips, decoded, as log mels, padded to the longest; the
-figure is seconds of speech per second. Peers decode with soundfile and resample with soxr (librosa
-does the same by itself), DALI with its own decoder. `Tandem, whole batch` is what a data process
-really makes: energy and pitch too, and a mel of another clip of the speaker.
+figure is seconds of speech per second of processor time. Peers decode with soundfile and resample
+with soxr (librosa does the same by itself), DALI with its own decoder. `Tandem, whole batch` is
+what a data process really makes: energy and pitch too, and a mel of another clip of the speaker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import mel_peers
 import numpy as np
 import results
 import workload
-from quiet_windows import Rate, rate_of
+from quiet_windows import rate_per_cpu_second
 from results import Line, ratios
 
 from shared.index import Index
@@ -106,11 +106,11 @@ def tandem_mels(data: workload.DataSide):
         yield np.asarray(extractor.mel(padded_rows, lengths))
 
 
-def measure(contender: str, folder: Path, run: Path, seconds: float) -> Rate:
-    """Batches per second."""
+def measure(contender: str, folder: Path, run: Path, seconds: float) -> float:
+    """Batches per second of processor time."""
     os.sched_setaffinity(0, {workload.data_core()})
     batches = batches_of(contender, folder, run)
-    return rate_of(lambda: next(batches), seconds, warm_up=12)
+    return rate_per_cpu_second(lambda: next(batches), seconds, warm_up=12)
 
 
 def main() -> None:
@@ -122,7 +122,7 @@ def main() -> None:
     if flags.kind:
         run = flags.folder.with_name(f"run-{flags.folder.name}")
         rate = measure(flags.kind, flags.folder, run, flags.seconds)
-        print(json.dumps({"rate": rate.per_s, "others": rate.others}), flush=True)
+        print(json.dumps({"rate": rate}), flush=True)
         workload.leave()
     import soundfile
 
@@ -146,8 +146,7 @@ def main() -> None:
                         continue
                     rates.setdefault((name, contender), []).append(found["rate"] * batch_s)
                     times = found["rate"] * batch_s
-                    results.say(f"  {repeat + 1}/{flags.repeats} {name} {contender} {times:.0f} × "
-                                f"(others {found['others']:.0%})")
+                    results.say(f"  {repeat + 1}/{flags.repeats} {name} {contender} {times:.0f} ×")
     lines = []
     for name in FORMATS:
         ours = rates[name, "Tandem"]

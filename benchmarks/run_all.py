@@ -1,9 +1,10 @@
 """Runs the benchmarks, prints one table, writes RESULTS.md and draws the pictures of the docs.
 
-    python benchmarks/run_all.py [--only overlap resume] [--append]
+    python benchmarks/run_all.py [--only overlap resume] [--append] [-- flags of the scripts]
 
 What was measured is kept in results.json, so a part can be measured again by itself; with --append
-its repeats are added to those that are there instead of replacing them.
+its repeats are added to those that are there instead of replacing them. What follows `--` is given
+to the scripts.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ def versions() -> str:
     return ", ".join(found)
 
 
-def run(name: str, repeats: int | None) -> dict | None:
+def run(name: str, flags: list[str]) -> dict | None:
     """Run one script; what it found, or None when it failed."""
     command = ["python", *PRINTED.get(name, (f"benchmarks/{name}.py",))]
-    command += [] if repeats is None or name in PRINTED else ["--repeats", str(repeats)]
+    command += [] if name in PRINTED else flags
     say(f"\n▶ {' '.join(command)}")
     begun_s = time.time()
     with tempfile.TemporaryDirectory() as place:
@@ -115,7 +116,9 @@ def appended(before: dict | None, found: dict) -> dict:
         {**line, "values": [*earlier.get(line["name"], []), *line["values"]]}
         for line in found["lines"]
     ]
-    return {**found, "lines": lines}
+    measured = {line["name"] for line in lines}
+    kept = [line for line in before["lines"] if line["name"] not in measured]
+    return {**found, "lines": [*kept, *lines]}
 
 
 def shown(entry: dict, as_table) -> str:
@@ -154,13 +157,13 @@ def _without_name(line: Line) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
-    parser.add_argument("--repeats", type=int, help="of every script (default: its own)")
     parser.add_argument("--append", action="store_true", help="add repeats to those kept")
     parser.add_argument("--draw-only", action="store_true", help="measure nothing")
+    parser.add_argument("rest", nargs="*", metavar="FLAG", help="flags of the scripts, after --")
     flags = parser.parse_args()
     store = json.loads(STORE.read_text()) if STORE.exists() else {}
     for name in [] if flags.draw_only else flags.only:
-        found = run(name, flags.repeats)
+        found = run(name, flags.rest)
         if found is not None:
             store[name] = appended(store.get(name), found) if flags.append else found
             STORE.write_text(json.dumps(store, indent=1, ensure_ascii=False) + "\n")
