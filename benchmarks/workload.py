@@ -137,6 +137,7 @@ class DataSide:
     def __init__(self, run: Path):
         alterations.apply()
         from data_worker import assembly
+        from data_worker.features import FeatureExtractor
         from shared.config_file import load_config
         from shared.index import Index
         from shared.run_plan import plan_of
@@ -146,8 +147,8 @@ class DataSide:
         self.plan = plan_of(self.config, self.index)
         self._done: queue.SimpleQueue = queue.SimpleQueue()
         self._maker = assembly.make_batch_maker(
-            self.config, self.index, self.plan, self._done.put, lambda: None, lambda: 1.0,
-            lambda begins: None, "fake", run,
+            self.config, self.index, self.plan, FeatureExtractor(self.index.mel_basis),
+            self._done.put, lambda: None, lambda: 1.0, lambda begins: None, "fake", run, {},
         )  # fmt: skip
 
     def ask(self, n: int) -> None:
