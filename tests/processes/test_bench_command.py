@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_bench_measures_each_way_and_prints_nothing_but_json(runs):
     out = runs.folder / "bench"
     done = subprocess.run(

@@ -46,19 +46,6 @@ def test_workers_started_by_hand_make_the_same_run(runs, undisturbed):
     assert runs.weights("run") == undisturbed.weights("run")
 
 
-def test_training_goes_on_when_the_data_worker_is_killed(runs, undisturbed):
-    command = runs.launch("run", "--max-steps", "14", "--buffer-size", "2")
-    first = command.child("data_worker")
-    runs.wait_for_step(command, "run", 2)
-    os.kill(first, signal.SIGKILL)
-    second = command.child("data_worker", other_than=first)
-    assert second != first
-    assert command.wait() == 0, command.text + runs.logs("run")
-    assert "killed by SIGKILL; starting it again" in command.text
-    assert runs.audit("run") == undisturbed.audit("run")
-    assert runs.weights("run") == undisturbed.weights("run")
-
-
 def test_a_spare_takes_over_from_a_killed_data_worker(runs, undisturbed):
     command = runs.launch("run", "--max-steps", "14", "--buffer-size", "1", "--spare-data-worker")
     model, spare = command.child("model_worker"), command.child("--spare")
@@ -74,23 +61,6 @@ def test_a_spare_takes_over_from_a_killed_data_worker(runs, undisturbed):
     assert runs.audit("run") == undisturbed.audit("run")
     assert runs.weights("run") == undisturbed.weights("run")
     assert runs.leftovers() == []
-
-
-def test_a_killed_model_worker_continues_from_its_checkpoint_to_the_same_weights(
-    runs, undisturbed
-):
-    command = runs.launch("run", "--max-steps", "14")
-    model, data = command.child("model_worker"), command.child("data_worker")
-    runs.wait_for_step(command, "run", 8)
-    os.kill(model, signal.SIGKILL)
-    assert command.child("model_worker", other_than=model) != model
-    assert psutil.pid_exists(data), "the data worker should have stayed warm"
-    assert command.wait() == 0, command.text + runs.logs("run")
-    assert "Continuing from step" in command.text
-    assert runs.audit("run") == undisturbed.audit("run")
-    assert runs.weights("run") == undisturbed.weights("run")
-    steps = [record["step"] for record in runs.metrics("run") if "loss" in record]
-    assert steps == list(range(1, 15)), "the log must be cut back to the checkpoint"
 
 
 def test_a_stopped_run_resumes_to_the_same_weights(runs, undisturbed):
