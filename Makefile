@@ -20,7 +20,7 @@ demo: setup
 	.venv/bin/python launcher.py demo
 
 test: setup
-	.venv/bin/python -m pytest
+	.venv/bin/python tests/run.py
 
 .venv-bench/.ready: $(READY) setup.cfg
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench

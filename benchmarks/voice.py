@@ -16,6 +16,8 @@ import argparse
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,15 @@ def speaker_hits(corpus: Path, wavs: dict[str, list[Path]]) -> tuple[int, int]:
     return hits, total
 
 
+def _make_recogniser() -> None:
+    global _recogniser
+    _recogniser = Recogniser()
+
+
+def _errors(wanted: list[str], audio: np.ndarray) -> int:
+    return num_word_errors(wanted, _recogniser.words(audio))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -106,17 +117,14 @@ def main() -> None:
     if not (corpus / "train" / "metadata.csv").exists():
         make_corpus(corpus, flags.voices, seed=flags.corpus_seed)
     rows = read_metadata(corpus / "held_out")
-    recogniser = Recogniser()
+    wanted = [words_of(text) for _, _, text in rows]
 
     def errors_of(audios: list[np.ndarray]) -> np.ndarray:
-        return np.array(
-            [
-                num_word_errors(words_of(text), recogniser.words(audio))
-                for (_, _, text), audio in zip(rows, audios, strict=True)
-            ]
-        )
+        # A process each: TensorFlow's threads must not be forked, and a recogniser is not shared.
+        with ProcessPoolExecutor(2, get_context("spawn"), _make_recogniser) as pool:
+            return np.array(list(pool.map(_errors, wanted, audios, chunksize=4)))
 
-    num_words = sum(len(words_of(text)) for _, _, text in rows)
+    num_words = sum(map(len, wanted))
     recordings = [read_wav(path) for path, _, _ in rows]
     recorded, copied = errors_of(recordings), errors_of(copy_synthesis(recordings))
     print(f"{len(rows)} held-out sentences, {num_words} words")
@@ -141,9 +149,12 @@ def main() -> None:
             f"seed {seed}: {wall_s:.1f} s, word error rate {errors.sum() / num_words:.3f}, "
             f"{errors.sum() / copied.sum():.3f} x copy synthesis [{low:.3f}, {high:.3f}]"
         )
+        for voice in flags.voices if len(flags.voices) > 1 else ():
+            own = np.array([speaker == voice for _, speaker, _ in rows])
+            words += f"\n  {voice}: {errors[own].sum() / copied[own].sum():.3f} x copy synthesis"
         if len(flags.voices) > 1:
             hits, total = speaker_hits(corpus, wavs)
-            words += f", nearest to the right speaker {hits}/{total}"
+            words += f"\n  nearest to the right speaker: {hits} of {total} ({hits / total:.1%})"
         print(words, flush=True)
     mean = np.mean(all_errors, axis=0)
     low, high = ratio_interval(mean, copied)
