@@ -94,7 +94,7 @@ def tandem_mels(data: workload.DataSide):
     from data_worker.readers import ReaderPool
 
     extractor = FeatureExtractor(data.index.mel_basis)
-    readers = ReaderPool(make_loader(data.config, data.index), 2)
+    readers = ReaderPool(make_loader(data.config, data.index, {}), 2)
     rows = itertools.cycle(range(NUM_CLIPS))
     waiting = [[readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)] for _ in range(2)]
     frames = data.plan.batch(0).shape.frames

@@ -13,6 +13,7 @@ message and how much the process grew after the first tenth.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import signal
 import sys
@@ -29,6 +30,7 @@ from fuzz_messages import GOOD_MESSAGES, damaged_message
 from model_worker import ticket_ledger as ledgers
 from model_worker.receiver import Expected, Receiver
 from shared import codec, messages
+from shared.batch_memory import BatchMemory, PeerMemory
 from shared.errors import ProtocolError
 from shared.exclusions import Exclusions
 from shared.plan import Plan
@@ -39,9 +41,18 @@ NUM_ROWS = 24
 
 
 def codec_target(rng: random.Random) -> Callable[[], bool]:
+    """Frames, and places in real shared memory of which some slots were handed over."""
+    memory = BatchMemory(4096, 4)
+    handed_over = [memory.take(4096) for _ in range(2)]
+    for block in handed_over:
+        memory.hand_over(block)
+    shared = PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes)
+
     def step() -> bool:
+        for block in handed_over:
+            memory.hand_over(block)  # what was read has been given back
         try:
-            envelope = codec.decode(damaged_message(rng))
+            envelope = codec.decode(damaged_message(rng), shared.block)
         except ProtocolError as error:
             assert len(str(error)) < 1000
             return False
@@ -65,6 +76,12 @@ class _DeafSocket:
 
     def hang_up_on_sender(self) -> None:
         self.hung_up = True
+
+    def share_memory_with_sender(self, hello: messages.Hello) -> str:
+        return self._rng.choice(("", hello.memory))
+
+    def forget(self, peer: bytes) -> None:
+        pass
 
     def send(self, peer: bytes, message: messages.Message) -> bool:
         codec.encode(messages.Envelope("run", self.session, 1, message))

@@ -18,6 +18,7 @@ _ARRAYS = {
 }
 GOOD_MESSAGES: tuple[Message, ...] = (
     messages.Hello("data_worker-0", 12, "index", "plan", "fake", "2.21.0", 8),
+    messages.Hello("data_worker-1", 12, "index", "plan", "fake", "2.21.0", 8, "name", 9, 1 << 20),
     messages.BatchReady(7, 2, {"decode": 1.5, "features": 20.0}, 0.5, _ARRAYS),
     messages.BatchReady(8, 0, {}, 0.0, {}),
     messages.CannotRead(7, 3, "café.wav: is gone"),
@@ -45,6 +46,11 @@ def frames_of(message: Message, run: str = "run", session: str = "session") -> l
 
 
 _GOOD_FRAMES = [frames_of(message) for message in GOOD_MESSAGES]
+# The same batch where it lies in shared memory: in its first slot, and where no slot begins.
+_GOOD_FRAMES += [
+    [bytes(f) for f in codec.encode(Envelope("run", "session", 1, GOOD_MESSAGES[2]), place)]
+    for place in (lambda block: 4096, lambda block: 4097)
+]
 
 
 def damaged_message(rng: random.Random) -> list[bytes]:

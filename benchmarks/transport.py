@@ -11,7 +11,9 @@ and, in brackets, lowest–highest.
 
 tandem   all that a batch passes through between a data process's features and the training loop:
          sockets, codec, tickets, the check against the plan, the ordered queue; ten arrays in a
-         block, 8 tickets
+         block, 8 tickets; each batch is written anew into memory that both processes share, as
+         between two processes of one host
+socket   the same with the block sent through the socket, as between two hosts
 plain    ZeroMQ DEALER → ROUTER over ipc, the batch as one frame, sent without a copy, 8 credits
 queue    multiprocessing.Queue(8) of the same ten arrays
 shared   multiprocessing.shared_memory as a ring of 8 slots, copied in and out
@@ -46,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from shared.array_block import ArrayBlock
 from shared.plan import Plan
 
-KINDS = ("memcpy", "plain", "tandem", "queue", "shared", "service", "torch", "ray")
+KINDS = ("memcpy", "plain", "tandem", "socket", "queue", "shared", "service", "torch", "ray")
 MODULES = {"service": "tensorflow", "torch": "torch", "ray": "ray"}  # that a peer needs
 CREDITS = 8
 FRAMES = 576  # of a row; with 32 rows a batch is 8.1 MB
@@ -195,13 +197,25 @@ def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
 
 
 def produce_tandem(place: Path, megabytes: int) -> None:
+    from shared.batch_memory import BatchMemory
+
+    block_bytes = len(make_batches(megabytes)[0].block)
+    produce_with(place, megabytes, lambda: BatchMemory(block_bytes, CREDITS + 2))
+
+
+def produce_socket(place: Path, megabytes: int) -> None:
+    produce_with(place, megabytes, None)
+
+
+def produce_with(place: Path, megabytes: int, make_memory) -> None:
     import zmq
 
     from shared import messages
     from shared.transport import ClientSocket
 
     batches, plan = make_batches(megabytes), make_plan(megabytes)
-    socket = ClientSocket(f"ipc://{place}/stream", "run")
+    layout = plan.batch(0).shape.arrays()
+    socket = ClientSocket(f"ipc://{place}/stream", "run", make_memory=make_memory)
     hello = messages.Hello(
         "data_worker-0", os.getpid(), "index", plan.fingerprint(), "cpu", "", CREDITS
     )
@@ -217,7 +231,14 @@ def produce_tandem(place: Path, megabytes: int) -> None:
             message = envelope.message
             if isinstance(message, messages.MakeBatch):
                 arrays = batches[message.batch % RING]
+                if make_memory is not None:
+                    made, arrays = arrays, ArrayBlock(layout, socket.take_memory)
+                    np.copyto(arrays.block, made.block)
                 socket.send(messages.BatchReady(message.batch, 0, timings_ms, 0.5, arrays))
+
+
+def receive_socket(place: Path, megabytes: int) -> Iterator[int]:
+    return receive_tandem(place, megabytes)
 
 
 def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:

@@ -95,7 +95,7 @@ def receive_ray(make_batches: MakeBatches, megabytes: int, core: int) -> Iterato
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray.init(
         num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
-        object_store_memory=2 * CREDITS * (megabytes + 2) << 20,
+        object_store_memory=max(128, 2 * CREDITS * (megabytes + 2)) << 20,  # it wants 75 MB
     )  # fmt: skip
 
     @ray.remote

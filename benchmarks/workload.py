@@ -149,6 +149,7 @@ class DataSide:
         self._maker = assembly.make_batch_maker(
             self.config, self.index, self.plan, FeatureExtractor(self.index.mel_basis),
             self._done.put, lambda: None, lambda: 1.0, lambda begins: None, "fake", run, {},
+            lambda num_bytes: None,
         )  # fmt: skip
 
     def ask(self, n: int) -> None:

@@ -59,7 +59,7 @@ def _work(reporter: Reporter) -> int:
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from data_worker import standing_by
-    from data_worker.assembly import arguments_of, make_batch_maker, make_hello
+    from data_worker.assembly import arguments_of, make_batch_maker, make_hello, make_memory
     from data_worker.features import FeatureExtractor
     from data_worker.serving import DataServer, Progress
     from data_worker.suspects import find_guilty
@@ -84,12 +84,16 @@ def _work(reporter: Reporter) -> int:
     if suspects:
         convicted = find_guilty(suspects, lambda row: arguments_of(config, index, row), reporter)
     progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
+    socket = ClientSocket(
+        endpoint, config.run.run_id, keys=keys, make_memory=lambda: make_memory(config, plan)
+    )
     server = DataServer(
-        ClientSocket(endpoint, config.run.run_id, keys=keys),
+        socket,
         make_hello(name, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
             config, index, plan, extractor, on_done, progress.note, cores.latest,
             lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
+            socket.take_memory,
         ),
         reporter,
         progress,

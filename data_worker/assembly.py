@@ -14,12 +14,18 @@ from data_worker.cache import DiskCache, MemoryCache, NoCache
 from data_worker.features import FEATURES_VERSION, FeatureExtractor
 from data_worker.readers import ReaderPool
 from shared import messages
+from shared.array_block import ArrayBlock
+from shared.batch_memory import BatchMemory
 from shared.config import Config
 from shared.cores import num_cores
 from shared.errors import AudioError
 from shared.index import Index
 from shared.plan import Plan
 from shared.reading_record import ReadingRecord
+from shared.run_plan import num_data_workers
+
+# Beside the batches that were asked for: one that is made anew, one that comes too late.
+_BEING_MADE = 2
 
 
 def make_hello(
@@ -35,6 +41,14 @@ def make_hello(
         tensorflow=tensorflow,
         capacity=1,  # the server knows better when it sends this
     )
+
+
+def make_memory(config: Config, plan: Plan) -> BatchMemory:
+    """Memory for this data process's part of the batches that are under way."""
+    largest = max(ArrayBlock.num_bytes(shape.arrays()) for shape in plan.buckets)
+    share = -(-config.data.pipeline_buffer_size // num_data_workers(config))
+    within_budget = (config.data.buffer_megabytes << 20) // largest
+    return BatchMemory(largest, max(1, min(share + _BEING_MADE, within_budget)))
 
 
 def _roots(config: Config) -> list[Path]:
@@ -115,6 +129,7 @@ def make_batch_maker(
     device_kind: str,
     run: Path,
     convicted: dict[int, str],
+    take_memory: Callable[[int], np.ndarray | None],
 ) -> BatchMaker:
     """Readers, features and cache as one maker of batches."""
     readers = ReaderPool(
@@ -134,4 +149,5 @@ def make_batch_maker(
         # A number of readers that the user chose is not tuned away.
         config.data.num_workers or MAX_READERS,
         on_new_shape,
+        take_memory,
     )

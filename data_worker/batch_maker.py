@@ -77,7 +77,9 @@ class BatchMaker:
         cores_busy: Callable[[], float] = lambda: 1.0,
         max_readers: int = MAX_READERS,
         on_new_shape: Callable[[bool], None] = lambda begins: None,
+        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
     ):
+        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it."""
         self._index = index
         self._plan = plan
         self._extractor = extractor
@@ -87,6 +89,7 @@ class BatchMaker:
         self._cores_busy = cores_busy
         self._max_readers = max_readers
         self._on_new_shape = on_new_shape
+        self._take_memory = take_memory
         self._known_shapes: set = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
@@ -180,7 +183,9 @@ class BatchMaker:
 
     def _assemble(self, job: _Job, audio: dict[int, np.ndarray]) -> dict[str, np.ndarray]:
         plan, index, shape = job.plan, self._index, job.plan.shape
-        arrays = ArrayBlock(shape.arrays())
+        arrays = ArrayBlock(shape.arrays(), self._take_memory)
+        for name in ("symbols", "energy", "pitch", "speaker", "weight"):
+            arrays[name].fill(0)
         arrays["mel"].fill(np.log(LOG_FLOOR))
         arrays["reference_mel"].fill(np.log(LOG_FLOOR))
         arrays["symbol_lengths"].fill(1)

@@ -11,7 +11,9 @@ import time
 
 import numpy as np
 
+from data_worker.assembly import make_hello, make_memory
 from shared import messages
+from shared.array_block import ArrayBlock
 from shared.buckets import BucketShape
 from shared.device_facts import device_facts
 from shared.errors import TandemError
@@ -44,10 +46,14 @@ def _work(reporter: Reporter) -> int:
     tf = start_tensorflow("data", device_kind, config)
     reporter.tell("device", **device_facts(tf, device_kind))
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
-    shape = plan_of(config, Index.load(run.index)).batch(0).shape
-    arrays, made_on = _made_on_device(tf, device, shape)
+    index = Index.load(run.index)
+    plan = plan_of(config, index)
+    arrays, made_on = _made_on_device(tf, device, plan.batch(0).shape)
     reporter.tell("sent", sha256=_digest_of(arrays), device=made_on)
-    _send(flags.endpoint, config.run.run_id, arrays)
+    socket = ClientSocket(
+        flags.endpoint, config.run.run_id, make_memory=lambda: make_memory(config, plan)
+    )
+    _send(socket, make_hello("check", index, plan, device_kind, tf.__version__), arrays)
     return 0
 
 
@@ -72,16 +78,19 @@ def _digest_of(arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _send(endpoint: str, run_id: str, arrays: dict[str, np.ndarray]) -> None:
-    """Send the arrays and stay until the other side has them."""
-    socket = ClientSocket(endpoint, run_id)
+def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndarray]) -> None:
+    """Introduce itself, send the arrays as a batch, and stay until the other side has them."""
     try:
-        socket.send(messages.BatchReady(0, 0, {}, 0.0, arrays))
+        socket.send(hello)
         until_s = time.monotonic() + _ANSWER_DEADLINE_S
         while time.monotonic() < until_s:
             socket.socket.poll(250)
             for received in socket.receive_waiting():
-                if isinstance(getattr(received, "message", None), messages.StopProducing):
+                message = getattr(received, "message", None)
+                if isinstance(message, messages.Welcome):
+                    block = ArrayBlock.copied(arrays, socket.take_memory)
+                    socket.send(messages.BatchReady(0, 0, {}, 0.0, block))
+                elif isinstance(message, messages.StopProducing):
                     return
         raise TandemError(f"the model process took no batch in {_ANSWER_DEADLINE_S:g} s.")
     finally:

@@ -129,7 +129,10 @@ def _receive(socket: ServerSocket) -> tuple[bytes, messages.BatchReady]:
         for peer, received in socket.receive_waiting():
             if isinstance(received, ProtocolError):
                 raise received
-            if isinstance(received.message, messages.BatchReady):
+            if isinstance(received.message, messages.Hello):
+                memory = socket.share_memory_with_sender(received.message)
+                socket.send(peer, messages.Welcome(received.message.worker, memory))
+            elif isinstance(received.message, messages.BatchReady):
                 return peer, received.message
     raise TandemError(f"no batch came from the data process in {_ARRIVAL_DEADLINE_S:g} s.")
 

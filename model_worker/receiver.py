@@ -44,6 +44,7 @@ _MAX_NAME = 128
 class _Peer:
     name: str
     pid: int
+    memory: str = ""  # the name of its memory that is mapped here
     has_delivered: bool = False
     known_exclusions: int = 0
     heard_s: float = 0.0
@@ -102,8 +103,10 @@ class Receiver:
         """The training loop begins with the head of the queue: its place is free."""
         with self._taken_lock:
             self._taken += 1
-        # While the workers have enough to do, the next batch that comes is soon enough.
-        if self._running_low:
+        # While the workers have enough to do, the next batch that comes is soon enough; while there
+        # are batches enough, a few tickets at once are.
+        is_urgent = self._taken >= self._grant_at or 2 * self.queue_depth <= self._ledger.limit
+        if self._running_low and is_urgent:
             self._wake()
 
     def stop(self, reason: str) -> None:
@@ -182,12 +185,13 @@ class Receiver:
         for peer, known in list(self._peers.items()):
             if now_s - known.heard_s > _SILENT_AFTER_S:
                 self._forget(peer, f"silent for {_SILENT_AFTER_S:g} s")
-            elif not self._socket.send(peer, messages.Welcome(known.name)):
+            elif not self._socket.send(peer, messages.Welcome(known.name, known.memory)):
                 self._forget(peer, "connection lost")
 
     def _forget(self, peer: bytes, reason: str) -> None:
         known = self._peers.pop(peer, None)
         self._limits.forget(peer)
+        self._socket.forget(peer)
         if known is not None:
             log.warning("data process %s (pid %d) left: %s", known.name, known.pid, _plain(reason))
         self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
@@ -255,16 +259,21 @@ class Receiver:
             return
         self._socket.admit_sender()
         now_s = time.monotonic()
-        if peer not in self._peers:
+        is_new = peer not in self._peers
+        if is_new:
             for other, known in list(self._peers.items()):
                 if known.name == hello.worker:
                     self._forget(other, f"replaced by pid {hello.pid}")
             log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
             self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
             self._limits.forget(peer)
-            self._socket.send(peer, messages.Welcome(hello.worker))
             self.first_worker_s = self.first_worker_s or now_s
-        self._peers[peer].heard_s = now_s
+        known = self._peers[peer]
+        known.heard_s = now_s
+        memory = self._socket.share_memory_with_sender(hello)
+        if is_new or memory != known.memory:
+            known.memory = memory
+            self._socket.send(peer, messages.Welcome(known.name, memory))
         # Also from one that is known: it may have found that it can work on more at once.
         joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
         self._act(self._ledger.handle(joined))

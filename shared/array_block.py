@@ -6,12 +6,20 @@ are small: as one frame, a batch moves about a fifth faster than as one frame fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 # Each array starts on a cache line: vector instructions read it there as well as anywhere.
 ALIGNMENT_BYTES = 64
+
+Layout = Mapping[str, tuple[np.dtype | str, tuple[int, ...]]]  # by name: dtype and shape
+Take = Callable[[int], np.ndarray | None]  # memory of so many bytes, where there is any
+
+
+def _none(num_bytes: int) -> None:
+    return None
 
 
 def offsets_of(sizes: Iterable[int]) -> tuple[list[int], int]:
@@ -23,31 +31,36 @@ def offsets_of(sizes: Iterable[int]) -> tuple[list[int], int]:
     return offsets, end
 
 
+def _offsets(layout: Layout) -> tuple[list[int], int]:
+    return offsets_of(
+        np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values()
+    )
+
+
 class ArrayBlock(dict[str, np.ndarray]):
     """Named arrays, all of them views of `block`, uint8 (bytes,), in their order."""
 
-    def __init__(self, layout: Mapping[str, tuple[np.dtype | str, tuple[int, ...]]]):
-        """Arrays of zeros, by name: dtype and shape of each."""
-        dtypes = [np.dtype(dtype) for dtype, _ in layout.values()]
-        sizes = [
-            dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-            for dtype, (_, shape) in zip(dtypes, layout.values(), strict=True)
-        ]
-        offsets, length = offsets_of(sizes)
-        self.block = np.zeros(length, np.uint8)
+    def __init__(self, layout: Layout, take: Take = _none):
+        """Arrays of zeros, or of what is in the memory, uint8 (bytes,), that `take(num_bytes)` gives."""
+        offsets, length = _offsets(layout)
+        taken = take(length)
+        self.block = np.zeros(length, np.uint8) if taken is None else taken
         super().__init__(
             {
                 name: np.ndarray(shape, dtype, self.block, offset)
-                for (name, (_, shape)), dtype, offset in zip(
-                    layout.items(), dtypes, offsets, strict=True
-                )
+                for (name, (dtype, shape)), offset in zip(layout.items(), offsets, strict=True)
             }
         )
 
+    @staticmethod
+    def num_bytes(layout: Layout) -> int:
+        """How long the block of such arrays is."""
+        return _offsets(layout)[1]
+
     @classmethod
-    def copied(cls, arrays: Mapping[str, np.ndarray]) -> ArrayBlock:
+    def copied(cls, arrays: Mapping[str, np.ndarray], take: Take = _none) -> ArrayBlock:
         """A block with copies of any arrays."""
-        block = cls({name: (array.dtype, array.shape) for name, array in arrays.items()})
+        block = cls({name: (array.dtype, array.shape) for name, array in arrays.items()}, take)
         for name, array in arrays.items():
             block[name][...] = array
         return block

@@ -1,8 +1,8 @@
 """Messages to frames and back. Everything decoded here comes from outside and is not trusted.
 
-One message is a small msgpack header, followed by one frame with the raw bytes of all arrays where
-it has any. No pickle, no object arrays, no msgpack extensions; every count, length and type is
-checked before it is used.
+One message is a small msgpack header. The raw bytes of all arrays, where it has any, follow in a
+second frame, or the header says where they lie in memory that both sides share. No pickle, no object
+arrays, no msgpack extensions; every count, length and type is checked before it is used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
@@ -48,19 +48,25 @@ _TAGS: dict[str, type] = {
         messages.StopProducing,
     )
 }
-_HEADER_KEYS = {"tag", "v", "run", "session", "seq", "fields", "arrays"}
+_HEADER_KEYS = {"tag", "v", "run", "session", "seq", "fields", "arrays", "place"}
 _MAX_INTEGER = 2**53
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
-def encode(envelope: Envelope) -> list[bytes | memoryview]:
+def encode(
+    envelope: Envelope, place_of: Callable[[np.ndarray], int] = lambda block: 0
+) -> list[bytes | memoryview]:
     """The frames of a message: a header, and the arrays' block where there are any.
 
-    The block of an `ArrayBlock` is handed over as it lies in memory; other arrays are copied.
+    The block of an `ArrayBlock` is handed over as it lies in memory; other arrays are copied. Where
+    `place_of` finds a block in shared memory (not at 0), the place is told and the block not sent.
     """
     message = envelope.message
     arrays = getattr(message, "arrays", None)
+    if arrays and not isinstance(arrays, ArrayBlock):
+        arrays = ArrayBlock.copied(arrays)
+    place = place_of(arrays.block) if arrays else 0
     header = {
         "tag": type(message).__name__,
         "v": PROTOCOL_VERSION,
@@ -69,20 +75,23 @@ def encode(envelope: Envelope) -> list[bytes | memoryview]:
         "seq": envelope.sequence,
         "fields": {name: getattr(message, name) for name in _FIELDS[type(message)]},
         "arrays": _packed_layout(arrays) if arrays else b"",
+        "place": place,
     }
     packed = msgpack.packb(header, use_bin_type=True)
-    if not arrays:
-        return [packed]
-    block = arrays if isinstance(arrays, ArrayBlock) else ArrayBlock.copied(arrays)
-    return [packed, memoryview(block.block)]
+    return [packed] if place or not arrays else [packed, memoryview(arrays.block)]
 
 
 def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
     return msgpack.packb([[name, a.dtype.str, a.shape] for name, a in arrays.items()])
 
 
-def decode(frames: Sequence[Any]) -> Envelope:
+def decode(
+    frames: Sequence[Any], block_at: Callable[[int, int], np.ndarray] | None = None
+) -> Envelope:
     """The message in the frames; its arrays are read-only views of them.
+
+    `block_at(place, num_bytes)` gives a block in the sender's memory. Without it, as for a sender
+    that is not known (any more), such a message comes without its arrays.
 
     Raises:
         ProtocolError: anything about the frames is not exactly as it should be.
@@ -99,7 +108,7 @@ def decode(frames: Sequence[Any]) -> Envelope:
     if kind is None:
         raise ProtocolError(f"unknown message {_shown(header['tag'])}.")
     fields = _checked_fields(kind, header["fields"])
-    arrays = _arrays(header["arrays"], frames[1:])
+    arrays = _arrays(header["arrays"], _integer(header["place"], "place"), frames[1:], block_at)
     if kind is messages.BatchReady:
         fields["arrays"] = arrays
     elif arrays:
@@ -253,19 +262,26 @@ def _described(item: Any) -> _Described:
     return _Described(name, dtype, tuple(shape), nbytes)
 
 
-def _arrays(packed: Any, frames: Sequence[Any]) -> dict[str, np.ndarray]:
+def _arrays(
+    packed: Any,
+    place: int,
+    frames: Sequence[Any],
+    block_at: Callable[[int, int], np.ndarray] | None,
+) -> dict[str, np.ndarray]:
     if not isinstance(packed, bytes):
         raise ProtocolError(f"arrays described by {_shown(packed)}; expected bytes.")
     layout, length = _layout(packed) if packed else ((), 0)
-    if len(frames) != bool(layout):
-        raise ProtocolError(f"{len(frames)} frames of arrays; expected {int(bool(layout))}.")
+    expected = int(bool(layout) and not place)
+    if len(frames) != expected:
+        raise ProtocolError(f"{len(frames)} frames of arrays; expected {expected}.")
     arrays: dict[str, np.ndarray] = {}
-    if not layout:
+    if not layout or (place and block_at is None):
         return arrays
-    if len(frames[0]) != length:
-        raise ProtocolError(f"arrays of {len(frames[0])} bytes; the header describes {length}.")
+    block = block_at(place, length) if place else frames[0]
+    if len(block) != length:
+        raise ProtocolError(f"arrays of {len(block)} bytes; the header describes {length}.")
     for described, offset in layout:
-        array = np.ndarray(described.shape, described.dtype, frames[0], offset)
+        array = np.ndarray(described.shape, described.dtype, block, offset)
         array.setflags(write=False)
         arrays[described.name] = array
     return arrays

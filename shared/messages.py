@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Hello:
     device_kind: str  # "cpu", "gpu" or "fake"
     tensorflow: str
     capacity: int  # tickets it can work on at once
+    # Memory in which it makes its batches, for a model process on its host: a name for it, the
+    # number of its descriptor, and the bytes of a slot. No name: there is none.
+    memory: str = ""
+    memory_descriptor: int = 0
+    memory_slot_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +60,10 @@ class Goodbye:
 
 @dataclasses.dataclass(frozen=True)
 class Welcome:
-    """The data process is accepted into the model process's session."""
+    """The data process is accepted into the model process's session; its memory too, if named."""
 
     worker: str
+    memory: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

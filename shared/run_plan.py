@@ -39,3 +39,9 @@ def data_device_kind(config: Config) -> str:
     if config.data.data_gpu is None:
         return "cpu"
     return "fake" if config.run.fake_gpus else "gpu"
+
+
+def num_data_workers(config: Config) -> int:
+    """How many data processes the launcher starts for the run, spares not counted."""
+    gpus = config.data.data_gpu
+    return config.run.data_workers * (len(gpus) if isinstance(gpus, tuple) else 1)

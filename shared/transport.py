@@ -6,19 +6,27 @@ make the model process hold. Each socket lives in one thread.
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import os
+import socket as sockets
+import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import zmq
 
 from shared import codec
+from shared.batch_memory import BatchMemory, PeerMemory
 from shared.doorway import Doorway
 from shared.endpoints import claim_endpoint, make_private_directory
 from shared.errors import ConfigError, ProtocolError, TandemError
 from shared.handshakes import FAILURES, HandshakeWatch, set_client_keys
 from shared.keys import ClientKeys, ServerKeys
-from shared.messages import Envelope, Message
+from shared.messages import Envelope, Hello, Introduce, Message, Welcome
+
+log = logging.getLogger(__name__)
 
 _LINGER_MS = 1000  # long enough for a last message, short enough never to hang an exit
 _HANDSHAKE_MS = 5000
@@ -32,6 +40,7 @@ _MESSAGES_AT_ONCE = 256  # a peer that floods must not keep its receiver from ev
 # Of one peer: batches that wait to be taken in, and orders that it has not read.
 _MAX_UNREAD_BATCHES = 16
 _MAX_UNREAD_ORDERS = 8192
+_CREDENTIALS = struct.Struct("iII")  # of SO_PEERCRED: process, user, group
 _KEEPALIVE = {zmq.TCP_KEEPALIVE: 1, zmq.TCP_KEEPALIVE_IDLE: 20, zmq.TCP_KEEPALIVE_INTVL: 5,
               zmq.TCP_KEEPALIVE_CNT: 3}  # fmt: skip
 
@@ -86,6 +95,8 @@ class ServerSocket:
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
         self._doorway = Doorway(context, self.socket, keys)
         self._last_frame: zmq.Frame | None = None
+        # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
+        self._memories: dict[bytes, tuple[str, PeerMemory | None]] = {}
         self._is_bound = False
         try:
             self.socket.bind(endpoint)
@@ -116,6 +127,37 @@ class ServerSocket:
         if (descriptor := self._last_descriptor()) is not None:
             self._doorway.hang_up(descriptor)
 
+    def share_memory_with_sender(self, hello: Hello) -> str:
+        """Map the memory that the `Hello` received last offers; its name, or "" if there is none.
+
+        Only over ipc, where the kernel says which process is at the other end.
+        """
+        peer = self._last_frame.bytes
+        if not hello.memory or not self.endpoint.startswith("ipc://"):
+            self._memories.pop(peer, None)
+            return ""
+        offered, memory = self._memories.get(peer, ("", None))
+        if hello.memory != offered:
+            memory = self._map_memory(hello)
+            self._memories[peer] = hello.memory, memory
+        return hello.memory if memory is not None else ""
+
+    def _map_memory(self, hello: Hello) -> PeerMemory | None:
+        try:
+            with sockets.socket(fileno=os.dup(self._last_descriptor())) as connection:
+                packed = connection.getsockopt(
+                    sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size
+                )
+            pid, _, _ = _CREDENTIALS.unpack(packed)
+            return PeerMemory(pid, hello.memory_descriptor, hello.memory_slot_bytes)
+        except (OSError, TypeError, ValueError) as error:
+            log.info("the batches of %r come through the socket: %s", hello.worker[:128], error)
+            return None
+
+    def forget(self, peer: bytes) -> None:
+        """This peer has left. What it handed over stays as long as it is used."""
+        self._memories.pop(peer, None)
+
     def _last_descriptor(self) -> int | None:
         try:
             found = self._last_frame.get(zmq.SRCFD)
@@ -140,8 +182,11 @@ class ServerSocket:
         for _ in _while_any_wait(self.socket):
             identity, *frames = self.socket.recv_multipart(copy=False)
             self._last_frame = identity
+            _, memory = self._memories.get(identity.bytes, ("", None))
             try:
-                envelope = codec.decode([frame.buffer for frame in frames])
+                envelope = codec.decode(
+                    [frame.buffer for frame in frames], memory and memory.block
+                )
             except ProtocolError as error:
                 yield identity.bytes, error
                 continue
@@ -170,9 +215,15 @@ class ClientSocket:
         run: str,
         context: zmq.Context | None = None,
         keys: ClientKeys | None = None,
+        make_memory: Callable[[], BatchMemory] | None = None,
     ):
+        """`make_memory` makes memory that a model process on this host may take batches from."""
         self.endpoint = endpoint
-        self.session = ""
+        self._session = ""
+        self._make_memory = make_memory if endpoint.startswith("ipc://") else None
+        self._memory: BatchMemory | None = None
+        self._shared_memory = ""  # the name of the one that the model process has mapped
+        self.renew_memory()
         self._run = run
         self._sequence = 0
         self.socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
@@ -185,6 +236,20 @@ class ClientSocket:
         if keys is not None:
             set_client_keys(self.socket, keys)
         self.socket.connect(endpoint)
+
+    @property
+    def session(self) -> str:
+        return self._session
+
+    @session.setter
+    def session(self, session: str) -> None:
+        """A new model process gives nothing back of what the one before had."""
+        if self._session not in ("", session) and self._memory_is_handed_over():
+            self.renew_memory()
+        self._session = session
+
+    def _memory_is_handed_over(self) -> bool:
+        return self._memory is not None and self._memory.is_handed_over
 
     def handshake_failed(self) -> bool:
         """Whether a handshake has been broken off since this was last asked.
@@ -201,21 +266,57 @@ class ClientSocket:
             )
         return bool(kinds)
 
+    def renew_memory(self) -> None:
+        """Leave what the model process has of this one's memory to it, and use other memory."""
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = None
+        if self._make_memory is not None:
+            try:
+                self._memory = self._make_memory()
+            except OSError as error:
+                log.info("batches go through the socket: %s", error)
+
+    def take_memory(self, num_bytes: int) -> np.ndarray | None:
+        """Memory for a block, uint8 (bytes,), that needs not be copied to be sent, if there is any."""
+        memory = self._memory
+        return memory and memory.take(num_bytes)
+
     def send(self, message: Message) -> None:
         """Send without copying: the arrays of a message must not be written to any more."""
         self._sequence += 1
-        frames = codec.encode(Envelope(self._run, self.session, self._sequence, message))
+        memory = self._memory
+        if isinstance(message, Hello) and memory is not None:
+            message = dataclasses.replace(
+                message,
+                memory=memory.token,
+                memory_descriptor=memory.descriptor,
+                memory_slot_bytes=memory.slot_bytes,
+            )
+        envelope = Envelope(self._run, self.session, self._sequence, message)
+        if memory is not None and memory.token == self._shared_memory:
+            frames = codec.encode(envelope, memory.hand_over)
+        else:
+            frames = codec.encode(envelope)
         self.socket.send_multipart(frames, copy=len(frames) == 1)
 
     def receive_waiting(self) -> Iterator[Envelope | ProtocolError]:
         """The messages that are already here, bad ones as the error that they are."""
         for _ in _while_any_wait(self.socket):
             try:
-                yield codec.decode(self.socket.recv_multipart())
+                envelope = codec.decode(self.socket.recv_multipart())
             except ProtocolError as error:
                 yield error
+                continue
+            if isinstance(envelope.message, Welcome):
+                self._shared_memory = envelope.message.memory
+            elif isinstance(envelope.message, Introduce) and self._memory_is_handed_over():
+                self.renew_memory()  # what is on its way there may never be given back
+            yield envelope
 
     def close(self) -> None:
         if not self.socket.closed:
             self._watch.close()
         self.socket.close()
+        self._make_memory = None
+        self.renew_memory()

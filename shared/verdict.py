@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 
 from shared.config import Config
+from shared.run_plan import num_data_workers
 from shared.wait_attribution import (
     ABSENT,
     CAUSES,
@@ -147,7 +148,7 @@ def _advice(cause: str, measured: Measured, config: Config) -> str:
     """A flag that the measurements speak for, or none."""
     if cause in (COMPILING, ABSENT):
         return ""  # it passes
-    data, num_workers = config.data, config.run.data_workers * _num_data_gpus(config)
+    data, num_workers = config.data, num_data_workers(config)
     if measured.deepest_after_waiting >= _FULL * data.pipeline_buffer_size > 1:
         # It ran empty and was full again: the mean pace is enough, the swings are too long.
         return f"--buffer-size {2 * data.pipeline_buffer_size}"
@@ -172,11 +173,6 @@ def _readers_wanted(measured: Measured, num_workers: int) -> int:
     work_ms = measured.mean("reading") + measured.mean("decoding")
     wanted = math.ceil(_HEADROOM * work_ms / max(1e-9, pace_ms * num_workers))
     return min(_MOST_READERS, wanted)
-
-
-def _num_data_gpus(config: Config) -> int:
-    gpus = config.data.data_gpu
-    return len(gpus) if isinstance(gpus, tuple) else 1
 
 
 def _number(record: dict, name: str) -> float:

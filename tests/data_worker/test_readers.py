@@ -10,7 +10,7 @@ from data_worker.readers import ReaderPool, next_reader_count
 from shared.errors import AudioError
 from shared.reading_record import ReadingRecord
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -131,12 +131,15 @@ def pipeline(folder, data, index, extractor, link_pause_s):
             stack.callback(link.close)
             endpoint = f"ipc://{folder}/l"
         progress, busy = serving.Progress(reporter), BusyMeter()
+        # A link that is slow for bytes is one between two hosts: no memory is shared over it.
+        make_memory = None if link_pause_s else lambda: assembly.make_memory(config, plan)
+        socket = ClientSocket(endpoint, "run", context, make_memory=make_memory)
         data_server = serving.DataServer(
-            ClientSocket(endpoint, "run", context),
+            socket,
             assembly.make_hello("data_worker-0", index, plan, "cpu", "0"),
             lambda on_done: assembly.make_batch_maker(
                 config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
-                lambda begins: None, "cpu", Path(folder), {},
+                lambda begins: None, "cpu", Path(folder), {}, socket.take_memory,
             ),
             reporter, progress, busy, stop.is_set,
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """The receiving thread in this process, with data processes played by hand on real sockets."""
 
 import contextlib
+import dataclasses
 import threading
 import time
 
@@ -13,6 +14,8 @@ from model_worker.batch_queue import StreamEnded
 from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
 from model_worker.ticket_ledger import TicketLedger
 from shared import codec, messages
+from shared.array_block import ArrayBlock
+from shared.batch_memory import BatchMemory
 from shared.errors import ProtocolError, TandemError
 from shared.exclusions import Exclusions
 from shared.plan import FILLER, Plan
@@ -34,8 +37,11 @@ class Peer:
     """A data process by hand: remembers what it was asked for."""
 
     def __init__(self, context, endpoint, name="data_worker-0", run="run", **changes):
-        self.socket = ClientSocket(endpoint, run, context)
         self.plan = make_plan()
+        largest = max(ArrayBlock.num_bytes(shape.arrays()) for shape in self.plan.buckets)
+        self.socket = ClientSocket(
+            endpoint, run, context, make_memory=lambda: BatchMemory(largest, 4)
+        )
         fields = {
             "worker": name, "pid": 1, "index_fingerprint": "index",
             "plan_fingerprint": self.plan.fingerprint(), "device_kind": "fake",
@@ -87,9 +93,8 @@ class Peer:
     def batch(self, number, version=0):
         """What a data process would make: here each row is its own number."""
         planned = self.plan.batch(number, self.exclusions.at_version(version))
-        arrays = {
-            name: np.zeros(shape, dtype) for name, (dtype, shape) in planned.shape.arrays().items()
-        }
+        arrays = ArrayBlock(planned.shape.arrays(), self.socket.take_memory)
+        arrays.block.fill(0)
         arrays["rows"][:] = planned.rows
         return messages.BatchReady(number, version, {"decode": 1.0}, 0.5, arrays)
 
@@ -404,9 +409,9 @@ def test_a_batch_of_other_arrays_than_planned_is_refused_and_its_sender_forgotte
     setup = start()
     bad = setup.peer("bad").join()
     bad.wait_for_tickets(4)
-    wrong = bad.batch(0)
-    wrong.arrays["mel"] = wrong.arrays["mel"][:, 1:]
-    bad.socket.send(wrong)
+    right = bad.batch(0)
+    arrays = {**right.arrays, "mel": right.arrays["mel"][:, 1:]}
+    bad.socket.send(dataclasses.replace(right, arrays=arrays))
     assert "batch 0 does not have the arrays that the plan says" in (
         bad.wait_for(messages.Refused).reason
     )

@@ -156,7 +156,7 @@ def with_raw_value(key, raw):
         msgpack.packb(name) + (raw if name == key else msgpack.packb(value))
         for name, value in header.items()
     )
-    return b"\x87" + packed
+    return bytes([0x80 + len(header)]) + packed
 
 
 WIRE_ATTACKS = {
@@ -224,7 +224,7 @@ WIRE_ATTACKS = {
     "a run of 5,000 letters": [with_raw_value("run", msgpack.packb("x" * 5000))],
     "an unknown tag": [with_raw_value("tag", msgpack.packb("Object"))],
     "a tag that is a list": [with_raw_value("tag", msgpack.packb([]))],
-    "another version": [with_raw_value("v", msgpack.packb(2))],
+    "another version": [with_raw_value("v", msgpack.packb(99))],
     "a version that is text": [with_raw_value("v", msgpack.packb("1"))],
     "a negative sequence": [with_raw_value("seq", msgpack.packb(-1))],
     "a sequence of 2**63": [with_raw_value("seq", msgpack.packb(2**63))],
@@ -290,8 +290,31 @@ def test_layouts_that_a_peer_invents_do_not_fill_the_memory():
 
 
 def test_another_version_is_told_how_to_mend_it():
-    found = refused([with_raw_value("v", msgpack.packb(2))])
-    assert found.startswith("protocol version 2; this side speaks 1. Install the same version")
+    found = refused([with_raw_value("v", msgpack.packb(99))])
+    speaks = f"this side speaks {messages.PROTOCOL_VERSION}"
+    assert found.startswith(f"protocol version 99; {speaks}. Install the same version")
+
+
+def test_a_block_in_shared_memory_is_told_and_not_sent():
+    arrays = ArrayBlock({"mel": ("<f4", (2, 3))})
+    arrays["mel"][...] = 7
+    envelope = Envelope("run", "s", 1, messages.BatchReady(0, 0, {}, 0.0, arrays))
+    (header,) = codec.encode(envelope, lambda block: 4096)
+    asked = []
+
+    def block_at(place, num_bytes):
+        asked.append((place, num_bytes))
+        return arrays.block
+
+    found = codec.decode([header], block_at).message.arrays["mel"]
+    np.testing.assert_array_equal(found, np.full((2, 3), 7, np.float32))
+    assert not found.flags.writeable
+    assert asked == [(4096, len(arrays.block))]
+    assert codec.decode([header]).message.arrays == {}
+    with pytest.raises(ProtocolError, match="1 frames of arrays; expected 0"):
+        codec.decode([header, bytes(arrays.block)], block_at)
+    with pytest.raises(ProtocolError, match="the header describes 64"):
+        codec.decode([header], lambda place, num_bytes: np.zeros(63, np.uint8))
 
 
 def only_protocol_errors(frames):

@@ -10,7 +10,7 @@ import zmq
 from shared import doorway, messages
 from shared.transport import ClientSocket, ServerSocket
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 class Listening:

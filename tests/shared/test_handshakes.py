@@ -11,7 +11,7 @@ from shared.errors import TandemError
 from shared.keys import load_client_keys, load_server_keys, make_keys
 from shared.transport import ClientSocket, ServerSocket
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The two sockets: messages get through, garbage does no harm, an endpoint has one owner."""
 
+import dataclasses
 import os
 import socket
 import subprocess
@@ -11,10 +12,12 @@ import pytest
 import zmq
 
 from shared import codec, messages
+from shared.array_block import ArrayBlock
+from shared.batch_memory import BatchMemory
 from shared.errors import ConfigError, ProtocolError
 from shared.transport import ClientSocket, ServerSocket
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -268,3 +271,173 @@ def test_closed_sockets_leave_nothing_that_their_context_waits_for(tmp_path):
     client.close()
     server.close()
     context.term()
+
+
+HELLO = messages.Hello("data_worker-0", 1, "index", "plan", "cpu", "2.21.0", 8)
+LAYOUT = {"mel": ("<f4", (100_000,)), "rows": ("<i4", (3,))}
+
+
+@pytest.fixture
+def sharing_client(context, server):
+    client = ClientSocket(
+        server.endpoint, "run", context,
+        make_memory=lambda: BatchMemory(ArrayBlock.num_bytes(LAYOUT), 2),
+    )  # fmt: skip
+    yield client
+    client.close()
+
+
+def introduce(server, client):
+    """Let the client in, with its memory; its identity."""
+    client.send(HELLO)
+    ((peer, envelope),) = receive(server)
+    return let_in(server, client, peer, envelope)
+
+
+def introduce_to_another(server, client):
+    """The same with a server that has taken another's place.
+
+    What is sent before the client has noticed that may go to the one before: it is sent again.
+    """
+    until_s = time.monotonic() + DEADLINE_S
+    received = []
+    while not received:
+        assert time.monotonic() < until_s, "the client was never heard"
+        client.send(HELLO)
+        server.socket.poll(500)
+        received = list(server.receive_waiting())
+    return let_in(server, client, *received[0])
+
+
+def let_in(server, client, peer, envelope):
+    memory = server.share_memory_with_sender(envelope.message)
+    assert server.send(peer, messages.Welcome("data_worker-0", memory))
+    (welcome,) = receive(client)
+    client.session = welcome.session
+    return peer
+
+
+def batch_in_memory(client, number=0, value=1.0):
+    arrays = ArrayBlock(LAYOUT, client.take_memory)
+    arrays["mel"].fill(value)
+    return messages.BatchReady(number, 0, {}, 0.5, arrays)
+
+
+def next_batch(server):
+    """The next batch that comes, whatever else was sent before it."""
+    while True:
+        for _, envelope in receive(server):
+            if isinstance(envelope.message, messages.BatchReady):
+                return envelope
+
+
+def test_a_batch_on_the_same_host_is_not_copied(server, sharing_client):
+    introduce(server, sharing_client)
+    sent = batch_in_memory(sharing_client, 3)
+    sharing_client.send(sent)
+    ((_, envelope),) = receive(server)
+    assert envelope.message.batch == 3
+    found = envelope.message.arrays["mel"]
+    np.testing.assert_array_equal(found, np.ones(100_000))
+    sent.arrays["mel"][5] = 2.0  # never done; only to see that it is the same memory
+    assert found[5] == 2.0
+    assert not found.flags.writeable
+
+
+def test_more_batches_than_slots_go_through_the_socket(server, sharing_client):
+    introduce(server, sharing_client)
+    for number in range(5):
+        sharing_client.send(batch_in_memory(sharing_client, number, number))
+    found = [envelope.message for _, envelope in receive(server, 5)]
+    assert [message.arrays["mel"][-1] for message in found] == [0, 1, 2, 3, 4]
+
+
+def test_slots_are_used_again_and_again(server, sharing_client):
+    introduce(server, sharing_client)
+    for number in range(50):
+        in_memory = batch_in_memory(sharing_client, number, number)
+        assert in_memory.arrays.block.base is not None, "it is not in the shared memory"
+        sharing_client.send(in_memory)
+        del in_memory
+        ((_, envelope),) = receive(server)
+        assert envelope.message.arrays["mel"][-1] == number
+        del envelope
+
+
+def test_before_it_is_welcome_a_worker_sends_its_batches_through_the_socket(
+    server, sharing_client
+):
+    sharing_client.send(batch_in_memory(sharing_client, 3))
+    ((_, envelope),) = receive(server)
+    np.testing.assert_array_equal(envelope.message.arrays["mel"], np.ones(100_000))
+
+
+def test_memory_that_can_t_be_mapped_is_not_shared(server, sharing_client):
+    sharing_client.send(HELLO)
+    ((_, envelope),) = receive(server)
+    for changes in ({"memory_descriptor": 10_000}, {"memory_slot_bytes": 3}, {"memory": ""}):
+        hello = dataclasses.replace(envelope.message, **{"memory": "another", **changes})
+        assert server.share_memory_with_sender(hello) == ""
+    assert server.share_memory_with_sender(envelope.message) == envelope.message.memory
+
+
+def test_over_tcp_no_memory_is_shared(context):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ServerSocket(f"tcp://127.0.0.1:{port}", "run", context)
+    client = ClientSocket(server.endpoint, "run", context, make_memory=lambda: BatchMemory(1, 1))
+    client.send(HELLO)
+    ((_, envelope),) = receive(server)
+    assert envelope.message.memory == ""
+    forged = dataclasses.replace(HELLO, memory="mine", memory_descriptor=3)
+    assert server.share_memory_with_sender(forged) == ""
+    client.close()
+    server.close()
+
+
+def test_a_new_session_leaves_the_old_one_s_batches_alone(context, endpoint):
+    first = ServerSocket(endpoint, "run", context)
+    client = ClientSocket(
+        endpoint, "run", context,
+        make_memory=lambda: BatchMemory(ArrayBlock.num_bytes(LAYOUT), 2),
+    )  # fmt: skip
+    introduce(first, client)
+    client.send(batch_in_memory(client, 1, 1.0))
+    ((_, old),) = receive(first)
+    first.close()
+    second = ServerSocket(endpoint, "run", context)
+    introduce_to_another(second, client)
+    introduce_to_another(second, client)  # with the new memory
+    for number in range(2, 6):
+        client.send(batch_in_memory(client, number, number))
+        envelope = next_batch(second)
+        assert envelope.message.arrays["mel"][0] == number
+        del envelope
+    np.testing.assert_array_equal(old.message.arrays["mel"], np.ones(100_000))
+    client.close()
+    second.close()
+
+
+def test_a_batch_of_one_who_is_not_known_any_more_comes_without_its_arrays(server, sharing_client):
+    peer = introduce(server, sharing_client)
+    server.forget(peer)
+    sharing_client.send(batch_in_memory(sharing_client, 3))
+    ((_, envelope),) = receive(server)
+    assert envelope.message.batch == 3
+    assert envelope.message.arrays == {}
+
+
+def test_one_who_must_introduce_itself_again_uses_other_memory(server, sharing_client):
+    peer = introduce(server, sharing_client)
+    sharing_client.send(batch_in_memory(sharing_client, 3))
+    ((_, held),) = receive(server)
+    server.send(peer, messages.Introduce())
+    receive(sharing_client)
+    again = batch_in_memory(sharing_client, 4, 4.0)
+    assert not np.shares_memory(again.arrays.block, held.message.arrays["mel"])
+    introduce(server, sharing_client)
+    sharing_client.send(again)
+    ((_, envelope),) = receive(server)
+    assert envelope.message.arrays["mel"][0] == 4.0
+    assert held.message.arrays["mel"][0] == 1.0
