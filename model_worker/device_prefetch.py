@@ -23,10 +23,10 @@ class DeviceBatch:
 
     received: ReceivedBatch
     tensors: dict[str, tf.Tensor]
+    real_frames: int
     sha256: str  # of its arrays, when asked for
     copy_ms: float
     idle_ms: float  # the copying thread, before the batch was there
-
 
     def life(self, waited_ms: float) -> BatchLife:
         """How the batch came, for a loop that has just got it after waiting so long."""
@@ -95,7 +95,9 @@ class DevicePrefetch:
             }
         copy_ms = (time.perf_counter() - started_s) * 1000
         digest = digest_of(received.arrays) if self._hash_arrays else ""
-        return DeviceBatch(received, tensors, digest, copy_ms, idle_ms)
+        is_real = received.arrays["weight"] > 0
+        real_frames = int(received.arrays["mel_lengths"][is_real].sum())
+        return DeviceBatch(received, tensors, real_frames, digest, copy_ms, idle_ms)
 
 
 def digest_of(arrays: dict[str, np.ndarray]) -> str:

@@ -13,9 +13,17 @@ import tensorflow as tf
 MOMENTUM = 0.95
 # The usual root mean square of an entry in Adam's updates (Moonlight, Liu et al. 2025).
 _ADAMS_SIZE = 0.2
-# x -> ax + bx³ + cx⁵, five times, takes every singular value in (0, 1] to about one.
-_ITERATIONS = 5
-_A, _B, _C = 3.4445, -4.7750, 2.0315
+# x -> ax + bx³ + cx⁵, three times, takes every singular value from 0.01 to 1 into 1 ± 0.27, and
+# smaller ones to 77 times themselves. Each is the polynomial with the smallest largest distance from
+# one where the one before leaves the values (a linear programme). The usual 3.4445, -4.775, 2.0315
+# needs five rounds for the same, and the products are a third of a small model's step.
+_POLYNOMIALS = (
+    (8.0934, -23.6204, 17.4462),
+    (3.6366, -2.7219, 0.5365),
+    (2.6613, -1.9772, 0.4526),
+)
+# Rounding must not push the largest singular value beyond one, where the polynomials rise steeply.
+_BELOW_ONE = 1.02
 
 
 def orthogonalised(matrix: tf.Tensor) -> tf.Tensor:
@@ -26,14 +34,14 @@ def orthogonalised(matrix: tf.Tensor) -> tf.Tensor:
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = tf.transpose(matrix) if is_tall else matrix
-    x = x / (tf.norm(x) + 1e-12)
+    x = x / (_BELOW_ONE * tf.norm(x) + 1e-12)
     square = tf.matmul(x, x, transpose_b=True)
     identity = tf.eye(x.shape[0])
     total = None
-    for i in range(_ITERATIONS):
-        factor = _A * identity + _B * square + _C * tf.matmul(square, square)
+    for i, (a, b, c) in enumerate(_POLYNOMIALS):
+        factor = a * identity + b * square + c * tf.matmul(square, square)
         total = factor if total is None else tf.matmul(factor, total)
-        if i + 1 < _ITERATIONS:
+        if i + 1 < len(_POLYNOMIALS):
             square = tf.matmul(factor, tf.matmul(square, factor))
     x = tf.matmul(total, x)
     return tf.transpose(x) if is_tall else x

@@ -37,7 +37,7 @@ class Budget:
     """How far the run goes, in steps and in seconds from now."""
 
     total_steps: int
-    step_s: float  # mean of the last steps; 0 while it is not known
+    step_s: float  # median of the last steps; 0 while it is not known
     left_s: float
     by_the_clock: bool = False
 
@@ -70,7 +70,8 @@ class ProgressLog:
         self._metrics = JsonLines(run.metrics)
         self._audit = JsonLines(run.audit) if config.run.audit else None
         self._busy = busy
-        self._step_starts: deque[float] = deque(maxlen=64)
+        self._step_times_s: deque[float] = deque(maxlen=64)
+        self._last_step_s: float | None = None
         self._said_s = 0.0
         self._measured = Measured()
         self._windows: deque[float] = deque(maxlen=_BUSY_WINDOWS)
@@ -111,19 +112,18 @@ class ProgressLog:
             )
 
     def step_seconds(self) -> float:
-        """Mean wall clock of the last steps, waits included; 0 while it is not known."""
-        self._step_starts.append(time.perf_counter())
-        # The first intervals hold the compilations; an estimate from them would be far too long.
-        times = self._step_starts
-        if len(times) < 2:
-            return 0.0
-        return float(np.median(np.diff(np.asarray(times))))
+        """Median wall clock of the last steps, waits included; 0 while it is not known."""
+        now_s = time.perf_counter()
+        if self._last_step_s is not None:
+            self._step_times_s.append(now_s - self._last_step_s)
+        self._last_step_s = now_s
+        # The first ones hold the compilations; their mean would be far too long.
+        return sorted(self._step_times_s)[len(self._step_times_s) // 2] if self._step_times_s else 0.0
 
     def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
         """Note one training batch."""
         arrays = batch.received.arrays
-        real = int(arrays["mel_lengths"][arrays["weight"] > 0].sum())
-        self._real_frames += real
+        self._real_frames += batch.real_frames
         self._all_frames += arrays["mel"].shape[0] * arrays["mel"].shape[1]
         self._num_batches += 1
         self._data_busy.append(batch.received.data_busy)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ from shared.config_file import dump_config
 from shared.mel import SAMPLE_RATE
 
 log = logging.getLogger(__name__)
+
+_FLUSHED_WITHIN_S = 10.0
 
 _PIPELINE = (
     "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "audio_seconds_per_s", "readers",
@@ -44,7 +48,10 @@ def _never_fails(method: Callable) -> Callable:
 
 
 class Summaries:
-    """Writes event files into one folder; safe to use from several threads."""
+    """Writes event files into one folder; safe to use from several threads.
+
+    Numbers are written by a thread of its own, so that the training loop does not wait for it.
+    """
 
     def __init__(self, folder: Path, config: Config, done_steps: int = 0):
         """`done_steps`: those of the checkpoint; what came after them is about to happen again."""
@@ -53,10 +60,27 @@ class Summaries:
         self._done_steps = done_steps
         self._writer: tf.summary.SummaryWriter | None = None
         self._gave_up = False
+        self._writer_lock = threading.Lock()
+        self._waiting: queue.SimpleQueue[dict[str, Any] | threading.Event] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def numbers(self, record: dict[str, Any]) -> None:
+        """One logged step: a record as in metrics.jsonl, which must not change any more."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tensorboard", daemon=True)
+            self._thread.start()
+        self._waiting.put(record)
+
+    def _run(self) -> None:
+        while True:
+            waiting = self._waiting.get()
+            if isinstance(waiting, threading.Event):
+                waiting.set()
+            else:
+                self._write_numbers(waiting)
 
     @_never_fails
-    def numbers(self, record: dict[str, Any]) -> None:
-        """One logged step: a record as in metrics.jsonl."""
+    def _write_numbers(self, record: dict[str, Any]) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.scalar.summary import scalar_pb
 
@@ -80,15 +104,20 @@ class Summaries:
 
     @_never_fails
     def flush(self) -> None:
+        if self._thread is not None:
+            written = threading.Event()
+            self._waiting.put(written)
+            written.wait(_FLUSHED_WITHIN_S)
         if self._writer is not None:
             self._writer.flush()
 
     def _default_writer(self):
-        if self._writer is None:
-            self._writer = tf.summary.create_file_writer(str(self._folder))
-            self._take_back_later_steps()
-            with self._writer.as_default():
-                self._write_settings()
+        with self._writer_lock:
+            if self._writer is None:
+                self._writer = tf.summary.create_file_writer(str(self._folder))
+                self._take_back_later_steps()
+                with self._writer.as_default():
+                    self._write_settings()
         return self._writer.as_default()
 
     def _take_back_later_steps(self) -> None:

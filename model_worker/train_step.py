@@ -8,6 +8,7 @@ the host having to look.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -73,15 +74,13 @@ class TrainStep:
         compile_with_xla = True if settings.xla else None
         batch = None if settings.xla else batch_signature()
         step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-        self._whole = tf.function(
-            self._whole_step,
-            input_signature=batch and [batch, step, number, number],
-            jit_compile=compile_with_xla,
+        # Nothing here needs Python's own words for tensors, and looking for them takes seconds.
+        graph = functools.partial(tf.function, jit_compile=compile_with_xla, autograph=False)
+        self._whole = graph(
+            self._whole_step, input_signature=batch and [batch, step, number, number]
         )
-        self._part = tf.function(
-            self._accumulate, input_signature=batch and [batch, step], jit_compile=compile_with_xla
-        )
-        self._apply = tf.function(self._apply_accumulated, jit_compile=compile_with_xla)
+        self._part = graph(self._accumulate, input_signature=batch and [batch, step])
+        self._apply = graph(self._apply_accumulated)
 
     def __call__(
         self,

@@ -176,7 +176,7 @@ class TrainingLoop:
 
     def _train(self, batch: DeviceBatch) -> None:
         parts, position = self._parts, self._position
-        shape = parts.plan.batch(self._cursor).shape
+        shape = parts.plan.shape(self._cursor)
         if shape in self._shapes:
             self._enter("training", _TRAINING_DEADLINE_S)
         else:

@@ -23,7 +23,9 @@ class Validation:
         self._sums: dict[str, float] = {}
         self._frames = 0.0
         self.last: dict[str, float] = {}
-        self._step = tf.function(self._measure, input_signature=[batch_signature()])
+        self._step = tf.function(
+            self._measure, input_signature=[batch_signature()], autograph=False
+        )
 
     def add(self, batch: dict[str, tf.Tensor]) -> None:
         """Measure one batch; the first one brings the averaged weights in."""

@@ -71,6 +71,28 @@ def test_the_launcher_answers_without_loading_anything_heavy(arguments, code):
     assert not modules & HEAVY
 
 
+@pytest.mark.parametrize(
+    ("role", "absent"), [("data", {"keras", "sklearn"}), ("model", {"sklearn"})]
+)
+def test_a_worker_s_tensorflow_comes_without_what_it_has_no_use_for(role, absent):
+    program = (
+        "import sys\n"
+        "from shared.config import Config\n"
+        "from shared.worker_start import start_tensorflow\n"
+        "start_tensorflow(sys.argv[1], 'cpu', Config())\n"
+        "before = set(sys.modules)\n"
+        "import keras, sklearn  # they can be had all the same\n"
+        "print(*before)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, role],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "tensorflow" in found.stdout.split()
+    assert not absent & set(found.stdout.split())
+
+
 def test_the_launcher_imports_only_what_is_shared():
     """It is a module, not a package, so the contracts of setup.cfg can't name it."""
     tree = ast.parse((ROOT / "launcher.py").read_text(encoding="utf-8"))
