@@ -90,6 +90,7 @@ class LiveView:
         self._live = Live(
             get_renderable=self.panel, console=self._console, refresh_per_second=2, transient=True
         )
+        self._size = self._console.size
 
     def __enter__(self) -> LiveView:
         self._live.__enter__()
@@ -107,8 +108,20 @@ class LiveView:
         if not text.startswith("   step "):
             self._console.print(Text(text))
 
+    def _begin_anew_if_resized(self) -> None:
+        """Clear the screen of a terminal that has wrapped the view's old lines anew."""
+        size = self._console.size
+        if size == self._size:
+            return
+        self._size = size
+        if self._live.is_started:
+            self._live.stop()
+            self._console.clear()
+            self._live.start(refresh=True)
+
     def report(self, worker: str, report: dict) -> None:
         """Take in what a worker has told the launcher; others, such as a spare, have no lane."""
+        self._begin_anew_if_resized()
         if "_worker" not in worker:
             return
         lane = self._lanes.setdefault(worker, Lane(self._label(worker), self._now))

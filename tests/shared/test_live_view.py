@@ -118,3 +118,18 @@ def test_numbers_that_are_missing_or_not_finite_do_no_harm(draw):
     shown = draw(80, ("model_worker", metrics(loss=None, audio_seconds_per_s=None, verdict="",
                                               steps_per_s=None)))  # fmt: skip
     assert "step 120/1000" in shown and "loss" not in shown
+
+
+def test_a_resized_terminal_gets_a_clean_screen():
+    console = Console(
+        file=io.StringIO(), width=100, height=30, force_terminal=True, _environ={"TERM": "xterm"}
+    )
+    with LiveView(50, START_S, console=console, now=Clock()) as view:
+        view.report("model_worker", metrics())
+        assert "\x1b[2J" not in console.file.getvalue()
+        console.width = 60
+        view.report("model_worker", metrics())
+        before, _, after = console.file.getvalue().partition("\x1b[2J")
+        assert "model GPU" in after
+        view.report("model_worker", metrics())
+    assert console.file.getvalue().count("\x1b[2J") == 1
