@@ -32,6 +32,14 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
     raise AssertionError(f"waited {deadline_s} s for {what}")
 
 
+def _is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended, and that its new parent has yet to reap, does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Command:
     """A command of ours, started and ended by the test."""
 
@@ -150,6 +158,10 @@ class Runs:
         """Until a log of the run holds these words."""
         path = self.folder / name / f"{log}.log"
         wait_until(lambda: path.exists() and words in path.read_text(), f"{words!r} in {log}.log")
+
+    def wait_for_end(self, pids: list[int], deadline_s: float) -> None:
+        """Until these processes, which need not be children of the test, have ended."""
+        wait_until(lambda: not any(map(_is_alive, pids)), f"the end of {pids}", deadline_s)
 
     def weights(self, name: str) -> dict[str, str]:
         """SHA-256 of each file of the last checkpoint that holds arrays, from its manifest."""

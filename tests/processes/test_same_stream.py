@@ -7,7 +7,6 @@ import signal
 import socket
 from pathlib import Path
 
-import psutil
 import pytest
 
 
@@ -82,10 +81,7 @@ def test_the_workers_die_with_a_killed_launcher(runs):
     os.kill(workers[0], signal.SIGSTOP)  # even one that can't act any more
     command.signal(signal.SIGKILL)
     command.wait()
-    gone, alive = psutil.wait_procs(
-        [psutil.Process(pid) for pid in workers if psutil.pid_exists(pid)], timeout=2
-    )
-    assert not alive
+    runs.wait_for_end(workers, deadline_s=2)
     # Nothing stale blocks the next start.
     again = runs.launch("run", "--max-steps", "4", "--fresh")
     assert again.wait() == 0, again.text + runs.logs("run")
