@@ -9,7 +9,6 @@ from pathlib import Path
 
 from shared.cores import BusyMeter
 from shared.endpoints import check_endpoint, connectable, default_endpoint
-from shared.errors import TandemError
 from shared.keys import load_client_keys
 from shared.reading_record import suspects_from_environment
 from shared.reporting import Reporter
@@ -20,6 +19,7 @@ from shared.worker_start import (
     busy_meter,
     fix_gpu,
     open_run,
+    run_worker,
     start_tensorflow,
     worker_parser,
 )
@@ -31,13 +31,7 @@ _STARTING_DEADLINE_S = 180.0
 
 def main() -> int:
     begin_worker()
-    reporter = Reporter.from_environment()
-    try:
-        return _work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        print(f"❌ {error}", file=sys.stderr)
-        return error.exit_code
+    return run_worker(_work)
 
 
 def _work(reporter: Reporter) -> int:
@@ -89,7 +83,7 @@ def _work(reporter: Reporter) -> int:
     )
     server = DataServer(
         socket,
-        make_hello(name, index, plan, device_kind, tf.__version__),
+        make_hello(name, config, index, plan, device_kind, tf.__version__),
         lambda on_done: make_batch_maker(
             config, index, plan, extractor, on_done, progress.note, cores.latest,
             lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
 from data_worker.audio import load_utterance
 from data_worker.batch_maker import MAX_READERS, BatchMaker
-from data_worker.cache import DiskCache, MemoryCache, NoCache
+from data_worker.cache import COLUMNS, DiskCache, MemoryCache, NoCache, make_room
 from data_worker.features import FEATURES_VERSION, FeatureExtractor
 from data_worker.readers import ReaderPool
 from shared import messages
@@ -19,24 +21,24 @@ from shared.batch_memory import BatchMemory
 from shared.config import Config
 from shared.cores import num_cores
 from shared.errors import AudioError
-from shared.index import Index
+from shared.index import Index, root_folders
 from shared.plan import Plan
 from shared.reading_record import ReadingRecord
-from shared.run_plan import num_data_workers
+from shared.run_plan import num_data_workers, settings_fingerprint
 
 # Beside the batches that were asked for: one that is made anew, one that comes too late.
 _BEING_MADE = 2
 
 
 def make_hello(
-    name: str, index: Index, plan: Plan, device_kind: str, tensorflow: str
+    name: str, config: Config, index: Index, plan: Plan, device_kind: str, tensorflow: str
 ) -> messages.Hello:
     """How this data process introduces itself."""
     return messages.Hello(
         worker=name,
         pid=os.getpid(),
         index_fingerprint=index.fingerprint,
-        plan_fingerprint=plan.fingerprint(),
+        plan_fingerprint=settings_fingerprint(config, plan),
         device_kind=device_kind,
         tensorflow=tensorflow,
         capacity=1,  # the server knows better when it sends this
@@ -51,15 +53,10 @@ def make_memory(config: Config, plan: Plan) -> BatchMemory:
     return BatchMemory(largest, max(1, min(share + _BEING_MADE, within_budget)))
 
 
-def _roots(config: Config) -> list[Path]:
-    """The folders that the index's `root` column names."""
-    return [Path(config.data.train_data), Path(config.data.val_data or config.data.train_data)]
-
-
 def arguments_of(config: Config, index: Index, row: int) -> tuple:
     """What `load_utterance` needs to know of a row of the index."""
     return (
-        _roots(config)[index.root[row]] / index.paths[row],
+        root_folders(config.data.train_data, config.data.val_data)[index.root[row]] / index.paths[row],
         int(index.start[row]),
         int(index.num_samples[row]),
         int(index.sample_rate[row]),
@@ -90,22 +87,19 @@ def make_loader(
 
 def make_cache(config: Config, index: Index, device_kind: str, run: Path):
     """The feature cache that the configuration asks for."""
-    max_bytes = config.data.cache_megabytes << 20
+    max_bytes, num_writers = config.data.cache_megabytes << 20, num_data_workers(config)
     if config.data.cache == "memory":
-        return MemoryCache(max_bytes)
+        return MemoryCache(max_bytes // num_writers)
     if config.data.cache == "off":
         return NoCache()
 
-    roots = _roots(config)
+    roots = root_folders(config.data.train_data, config.data.val_data)
 
     def key_of(row: int) -> str:
         return "|".join(
             str(part)
             for part in (
-                FEATURES_VERSION,
-                device_kind,
                 roots[index.root[row]],
-                config.data.normalise_loudness,
                 index.paths[row],
                 index.file_size[row],
                 index.file_mtime_ns[row],
@@ -114,7 +108,13 @@ def make_cache(config: Config, index: Index, device_kind: str, run: Path):
             )
         )
 
-    return DiskCache(run.parent / ".feature-cache", max_bytes, key_of)
+    settings = (FEATURES_VERSION, device_kind, config.data.normalise_loudness,
+                *map(version, ("tensorflow", "soxr", "soundfile")))  # fmt: skip
+    name = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    directory = run.parent / ".feature-cache" / name
+    wanted_bytes = int(index.num_frames.sum()) * COLUMNS * np.dtype(np.float32).itemsize
+    make_room(directory, max_bytes, min(max_bytes, wanted_bytes))
+    return DiskCache(directory, max_bytes, key_of, num_writers)
 
 
 def make_batch_maker(

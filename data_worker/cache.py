@@ -1,14 +1,18 @@
 """Finished features kept for later epochs: in memory or on disk, bounded, never stale.
 
-An entry is one float32 array (frames, 82): log mel, energy, pitch. Nothing is ever evicted: under a
-new shuffle each epoch, what came first is as good as anything, and an eviction would only churn.
+An entry is one float32 array (frames, 82): log mel, energy, pitch. Nothing that is in use is evicted:
+under a new shuffle each epoch, what came first is as good as anything, and an eviction would only
+churn. On disk, features of other settings give way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import shutil
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +24,9 @@ from shared.mel import MEL_BINS
 COLUMNS = MEL_BINS + 2
 _MAGIC = b"tandem-features-1"
 _HEADER_BYTES = len(_MAGIC) + 4 + 4
+_ABANDONED_AFTER_S = 3600.0  # a file that is being written takes milliseconds
+
+log = logging.getLogger(__name__)
 
 
 class NoCache:
@@ -58,12 +65,18 @@ class DiskCache:
     setting can't meet an old entry; a checksum keeps a damaged one from being used.
     """
 
-    def __init__(self, directory: Path, max_bytes: int, key_of: Callable[[int], str]):
+    def __init__(
+        self, directory: Path, max_bytes: int, key_of: Callable[[int], str], num_writers: int = 1
+    ):
+        """`num_writers` processes fill the directory together up to `max_bytes`."""
         self._directory = directory
-        self._max_bytes = max_bytes
         self._key_of = key_of
         directory.mkdir(parents=True, exist_ok=True)
-        self._num_bytes = sum(_size_of(entry) for entry in os.scandir(directory))
+        os.utime(directory)  # it is in use
+        self._num_bytes = _bytes_in(directory)
+        # What is free now is shared out: none of them sees what the others write.
+        free_bytes = max(0, max_bytes - self._num_bytes)
+        self._max_bytes = min(max_bytes, self._num_bytes + free_bytes // num_writers)
         self._full = False
 
     def _path(self, row: int) -> Path:
@@ -98,7 +111,10 @@ class DiskCache:
 
     def put(self, row: int, features: np.ndarray) -> None:
         body = np.ascontiguousarray(features, dtype="<f4").tobytes()
-        if self._full or self._num_bytes + _HEADER_BYTES + len(body) > self._max_bytes:
+        if self._full:
+            return
+        if self._num_bytes + _HEADER_BYTES + len(body) > self._max_bytes:
+            self._is_full("it has reached cache_megabytes")
             return
         path = self._path(row)
         if path.exists():
@@ -108,16 +124,49 @@ class DiskCache:
         try:
             temporary.write_bytes(header + body)
             os.replace(temporary, path)
-        except OSError:
-            # A full disk ends the caching, not the training.
-            self._full = True
+        except OSError as error:
+            self._is_full(error.strerror or str(error))  # it ends the caching, not the training
             temporary.unlink(missing_ok=True)
             return
         self._num_bytes += len(header) + len(body)
 
+    def _is_full(self, why: str) -> None:
+        self._full = True
+        log.info("the feature cache %s takes no more: %s", self._directory, why)
 
-def _size_of(entry: os.DirEntry) -> int:
-    try:
-        return entry.stat().st_size
-    except OSError:
-        return 0  # another data process has just renamed or removed it
+
+def make_room(directory: Path, max_bytes: int, needed_bytes: int) -> None:
+    """Remove caches of other settings beside `directory`, the longest unused first.
+
+    Of `max_bytes` together, `needed_bytes` are for `directory`. A run that uses one of the others
+    makes its features anew.
+    """
+    others = []
+    for other in directory.parent.glob("*/") if directory.parent.is_dir() else ():
+        if other != directory:
+            try:
+                others.append((other.stat().st_mtime, _bytes_in(other), other))
+            except OSError:
+                continue  # another process removes it too
+    held = sum(num_bytes for _, num_bytes, _ in others)
+    for _, num_bytes, other in sorted(others):
+        if held <= max_bytes - needed_bytes:
+            return
+        log.info("removed the features of other settings in %s", other)
+        shutil.rmtree(other, ignore_errors=True)
+        held -= num_bytes
+
+
+def _bytes_in(directory: Path) -> int:
+    """Of the entries; what a killed process left half-written is removed."""
+    held = 0
+    for entry in os.scandir(directory):
+        try:
+            found = entry.stat()
+            if entry.name.endswith(".tmp") and time.time() - found.st_mtime > _ABANDONED_AFTER_S:
+                os.unlink(entry.path)
+            else:
+                held += found.st_size
+        except OSError:
+            continue  # another data process has just renamed or removed it
+    return held

@@ -53,7 +53,8 @@ def _work(reporter: Reporter) -> int:
     socket = ClientSocket(
         flags.endpoint, config.run.run_id, make_memory=lambda: make_memory(config, plan)
     )
-    _send(socket, make_hello("check", index, plan, device_kind, tf.__version__), arrays)
+    hello = make_hello("check", config, index, plan, device_kind, tf.__version__)
+    _send(socket, hello, arrays)
     return 0
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
-from shared.errors import TandemError
 from shared.keys import load_server_keys
 from shared.process_guard import keep_freed_memory
 from shared.reporting import Reporter
@@ -18,6 +17,7 @@ from shared.worker_start import (
     begin_worker,
     fix_gpu,
     open_run,
+    run_worker,
     start_tensorflow,
     worker_parser,
 )
@@ -30,13 +30,7 @@ _STARTING_DEADLINE_S = 300.0
 def main() -> int:
     begin_worker()
     keep_freed_memory()
-    reporter = Reporter.from_environment()
-    try:
-        return _work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        print(f"❌ {error}", file=sys.stderr)
-        return error.exit_code
+    return run_worker(_work)
 
 
 def _work(reporter: Reporter) -> int:

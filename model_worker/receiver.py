@@ -60,6 +60,7 @@ class Expected:
     plan_fingerprint: str
     device_kind: str
     num_rows: int
+    tensorflow: str | None = None  # its version; None: any
 
 
 class Receiver:
@@ -292,6 +293,11 @@ class Receiver:
             return (
                 f"it computes on a {hello.device_kind[:20]} where the run's data processes use a "
                 f"{expected.device_kind}, which would make other batches."
+            )
+        if expected.tensorflow not in (None, hello.tensorflow):
+            return (
+                f"it has TensorFlow {hello.tensorflow[:20]} where the model process has "
+                f"{expected.tensorflow}, which may make other batches. Install the same one."
             )
         return None
 

@@ -13,7 +13,7 @@ import soxr
 from shared.buckets import REFERENCE_FRAMES
 from shared.config import DataConfig
 from shared.errors import InputError
-from shared.index import TRAIN, TRAIN_ROOT, Index
+from shared.index import TRAIN, Index, root_folders
 from shared.mel import HOP, PEAK, SAMPLE_RATE, log_mel, resampled_length
 from shared.options import nearest
 from shared.trimming import trim
@@ -54,11 +54,11 @@ def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarr
     rows = np.flatnonzero((index.speaker == number) & (index.split == TRAIN))
     # Clips that fill the reference come first; a short one would have to be repeated.
     rows = sorted(rows.tolist(), key=lambda row: -min(int(index.num_frames[row]), REFERENCE_FRAMES))
+    folders = root_folders(data.train_data, data.val_data)
     problem = "the run has no training clip of this speaker"
     for row in rows[:_ROWS_TRIED]:
-        folder = data.train_data if index.root[row] == TRAIN_ROOT else data.val_data
         try:
-            audio, rate = _read(Path(folder or "") / index.paths[row])
+            audio, rate = _read(folders[index.root[row]] / index.paths[row])
         except InputError as error:
             problem = str(error)
             continue

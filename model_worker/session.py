@@ -40,7 +40,7 @@ from shared.index import Index
 from shared.keys import ServerKeys
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
-from shared.run_plan import data_device_kind, plan_of, total_steps
+from shared.run_plan import data_device_kind, plan_of, settings_fingerprint, total_steps
 from shared.stream_layout import LAST_VALIDATION
 from shared.transport import ServerSocket
 from shared.worker_start import StopFlag, busy_meter
@@ -114,15 +114,23 @@ class Session:
         self._cut_logs(position)
         exclusions = self._known_exclusions(checkpoint)
         end = self._plan.layout.num_stream_batches
+        is_over = end is not None and position.next_batch >= end
         receiver = self._make_receiver(position.next_batch, end, exclusions)
         receiver.start()
-        self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
-        train_step.warm_up()  # while the data processes start and fill the queue
+        if not is_over:
+            self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
+            train_step.warm_up()  # while the data processes start and fill the queue
         self._should_stop.now_at_work()
         try:
-            wait_for_start(
-                receiver, config, checkpoint is not None, self._reporter, self._should_stop
-            )
+            if is_over:
+                self._reporter.say(
+                    f"✅ Its {position.step} steps are trained already. A larger --max-steps or "
+                    "--epochs goes on from there"
+                )
+            else:
+                wait_for_start(
+                    receiver, config, checkpoint is not None, self._reporter, self._should_stop
+                )
             parts = self._make_parts(model, train_step, receiver, position)
             loop = TrainingLoop(parts, position)
             code = loop.run()
@@ -208,9 +216,10 @@ class Session:
         expected = Expected(
             run=config.run.run_id,
             index_fingerprint=index.fingerprint,
-            plan_fingerprint=plan.fingerprint(),
+            plan_fingerprint=settings_fingerprint(config, plan),
             device_kind=data_device_kind(config),
             num_rows=len(index),
+            tensorflow=tf.__version__,
         )
         num_bad = exclusions.version
 

@@ -138,13 +138,18 @@ class TrainStep:
     def _gradients_of(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
         with tf.GradientTape() as tape:
             loss, parts, frames = self._loss_sum(batch, step)
-            scaled = loss * self.loss_scale
+            # Sums over frames would leave float16's range however small the scale.
+            per_frame = 1.0 / tf.maximum(frames, 1.0) if self._settings.loss_scaling else 1.0
+            scaled = loss * (self.loss_scale * per_frame)
         gradients = tape.gradient(scaled, self.weights, unconnected_gradients="zero")
         # A spoilt batch must not spoil the mean of the others in the log.
         for name, value in [*parts.items(), ("frames", frames)]:
             good = tf.where(tf.math.is_finite(loss), tf.cast(value, tf.float64), 0.0)
             self._sums[name].assign_add(good)
-        return [tf.cast(g, tf.float32) for g in gradients], frames
+        gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
+        if self._settings.loss_scaling:
+            gradients = [gradient / per_frame for gradient in gradients]
+        return gradients, frames
 
     def _whole_step(
         self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor, ema_decay: tf.Tensor
@@ -187,7 +192,8 @@ class TrainStep:
 
         def skip() -> tf.Tensor:
             self.num_nonfinite.assign_add(1)
-            self.nonfinite_in_row.assign_add(1)
+            # While there is a scale to blame, the batches are not.
+            self.nonfinite_in_row.assign_add(tf.cast(self.loss_scale <= 1.0, tf.int64))
             if self._settings.loss_scaling:
                 self.loss_scale.assign(tf.maximum(self.loss_scale * 0.5, 1.0))
                 self.finite_since_scaled.assign(0)

@@ -31,6 +31,7 @@ _SAVING_DEADLINE_S = 600.0
 _NO_DEADLINE = 0.0
 _WAIT_S = 0.5
 _REPORT_EVERY_S = 1.0
+_STEPS_FOR_A_PACE = 16
 _LAST_SAVE_AGAIN_AFTER_S = (1.0, 3.0)
 _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
 _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
@@ -71,7 +72,9 @@ class TrainingLoop:
         self._elapsed_before_s = position.elapsed_s
         self._cursor = position.next_batch  # of the stream; ahead of the position within a group
         self._in_group = 0
-        self._saved_step: int | None = None
+        # The curve of a checkpoint is kept until this process has a pace of its own.
+        self._fit_from = position.step + _STEPS_FOR_A_PACE if position.fitted_steps else 0
+        self._saved_step = position.step or None  # a position beyond 0 is a checkpoint's
         self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
         self._validating_s = 0.0  # so far, of the validation under way
         self._phase = ""
@@ -203,7 +206,7 @@ class TrainingLoop:
         position.next_batch = self._cursor
         position.elapsed_s = self._elapsed_s()
         step_s = parts.progress.step_seconds()
-        if self._training.max_minutes:
+        if self._training.max_minutes and position.step >= self._fit_from:
             parts.schedule.fit(position.step, position.elapsed_s, self._remaining_s(), step_s)
             position.fitted_steps = parts.schedule.total_steps
         if position.step % self._training.log_every == 0 or position.step == 1:

@@ -37,6 +37,15 @@ _NOT_IN_FINGERPRINT = ("file_size", "file_mtime_ns", "line")
 _STATISTICS = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
 
 
+def root_folders(train_data: str, val_data: str | None) -> tuple[Path, Path]:
+    """The folders that TRAIN_ROOT and VAL_ROOT stand for; either may be given as a metadata file."""
+    train, val = (
+        path.parent if path.is_file() else path
+        for path in (Path(train_data), Path(val_data or train_data))
+    )
+    return train, val
+
+
 @dataclasses.dataclass(frozen=True)
 class StringColumn:
     """One string per row: all of them as one utf-8 blob, uint8, and int64 offsets (rows + 1,)."""

@@ -52,5 +52,10 @@ class Reporter:
             pass  # a log on a full disk is no reason to end a run
         self.tell("say", text=text)
 
+    def cause(self, words: str, will_pass: bool) -> None:
+        """Why this worker is about to end, and whether its replacement may have more luck."""
+        self.tell("cause", message=words, will_pass=will_pass)
+
     def failure(self, message: str) -> None:
+        """Why the run can't go on."""
         self.tell("failure", message=message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from shared.config import Config
 from shared.index import Index
 from shared.plan import Plan
@@ -22,6 +24,12 @@ def plan_of(config: Config, index: Index) -> Plan:
         training.validate_every * training.grad_accum,
         None if total is None else total * training.grad_accum,
     )
+
+
+def settings_fingerprint(config: Config, plan: Plan) -> str:
+    """Of all settings that decide what is in a batch: both sides must have the same."""
+    settings = f"{plan.fingerprint()} {config.data.normalise_loudness}"
+    return hashlib.sha256(settings.encode()).hexdigest()
 
 
 def total_steps(config: Config, batches_per_epoch: int) -> int | None:

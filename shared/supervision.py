@@ -8,6 +8,7 @@ The rules:
   data worker crashes   as above; its replacement is told what it was reading, and a death for which
                         a file is convicted does not count
   model worker killed   restarted the same way; it continues from its last checkpoint
+  model worker fails    the same, but not for the same cause at the same batch again and again
   a worker says why     (bad input, a run that can't go on): the run ends with that cause
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
   deadline passed       stack dump, a second later SIGKILL; then as for any death
@@ -26,6 +27,7 @@ _DUMP_S = 1.0
 _STOP_MODEL_S = 20.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
+_SAME_FAILURES = 3  # of the model worker, one after the other, before it is believed
 EXIT_INTERRUPTED = 130
 # What a fault of the code that decodes can bring. The others come from people and the kernel.
 CRASH_SIGNALS = frozenset(
@@ -37,10 +39,12 @@ STANDING_BY = "standing by"  # the phase of a spare that could take over at once
 @dataclasses.dataclass(frozen=True)
 class Reported:
     worker: str
-    kind: str  # "phase", "progress", "convicted" or "failure"
+    kind: str  # "phase", "progress", "convicted", "cause" (of a death) or "failure" (of the run)
     now_s: float
-    text: str = ""  # of a phase its name, of a failure its message
+    text: str = ""  # of a phase its name, of a cause or failure its message
     deadline_s: float = 0.0
+    count: int = 0  # of progress: how far it is
+    will_pass: bool = False  # of a cause: it may not be there the next time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +123,10 @@ class _Worker:
     allowed_s: float = _STARTING_S
     heard_s: float = 0.0
     failure: str = ""
+    cause: str = ""  # of its end, in its own words
+    last_cause: str = ""  # the same, of whichever process before it had any
+    same_causes: int = 0  # in a row, without getting further between them
+    furthest: int = 0  # that any of its processes got
     suspects: tuple[int, ...] = ()  # until its replacement has looked at them
     at_work: bool = False  # it has reported progress since it was started
     num_fruitless: int = 0  # deaths in a row before it got to work
@@ -128,6 +136,11 @@ class _Worker:
 def status_in_words(status: int) -> str:
     """An exit status or the name of the signal that ended a process."""
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
+
+
+def _why(worker: _Worker, status: int) -> str:
+    """Its own words for its end where it had any, else what the system says."""
+    return worker.cause or status_in_words(status)
 
 
 def signal_name(number: int) -> str:
@@ -180,8 +193,14 @@ class Supervisor:
         elif event.kind == "convicted":
             if worker.deaths:
                 worker.deaths.pop()
+        elif event.kind == "cause":
+            is_known = event.text == worker.last_cause and not event.will_pass
+            worker.cause = worker.last_cause = event.text
+            worker.same_causes = worker.same_causes + 1 if is_known else 1
         else:
             worker.at_work, worker.suspects = True, ()
+            if event.count > worker.furthest:
+                worker.furthest, worker.same_causes = event.count, 0
         return []
 
     def _exited(self, event: Exited) -> list[Action]:
@@ -193,7 +212,7 @@ class Supervisor:
             return self._wind_down(event.now_s)
         if worker.role == "spare":
             return self._spare_exited(event, worker)
-        cause = worker.failure or f"{event.worker}: {status_in_words(event.status)}"
+        cause = worker.failure or f"{event.worker}: {_why(worker, event.status)}"
         if worker.role == "model" and event.status in (0, EXIT_INTERRUPTED):
             worker.state = "ended"
             words = "finished" if event.status == 0 else "interrupted; the checkpoint is saved"
@@ -207,11 +226,15 @@ class Supervisor:
             worker.state = "ended"
             code = event.status if event.status in (1, 2) else 1
             return self._end(Finish(code, cause), event.now_s)
+        if worker.role == "model" and worker.same_causes >= _SAME_FAILURES:
+            worker.state = "ended"
+            return self._end(Finish(1, f"{cause} ({worker.same_causes} times at the same batch)"),
+                             event.now_s)  # fmt: skip
         return self._replace(event.worker, worker, cause, event.now_s)
 
     def _spare_exited(self, event: Exited, spare: _Worker) -> list[Action]:
         """The run does not depend on a spare, so it never ends for one."""
-        cause = spare.failure or f"{event.worker}: {status_in_words(event.status)}"
+        cause = spare.failure or f"{event.worker}: {_why(spare, event.status)}"
         if spare.failure or self._count_death(spare, cause, event.now_s) > self._max_restarts:
             spare.state = "ended"
             return [Tell(f"⚠️  Going on without a spare: {cause}")]
@@ -313,7 +336,7 @@ class Supervisor:
         )
 
     def _start(self, name: str, worker: _Worker, now_s: float) -> Action:
-        worker.state, worker.heard_s, worker.at_work = "running", now_s, False
+        worker.state, worker.heard_s, worker.at_work, worker.cause = "running", now_s, False, ""
         spare = self._workers.get(self._spares.get(name, ""))
         if spare is not None and spare.state == "running" and spare.phase == STANDING_BY:
             worker.phase, worker.allowed_s = spare.phase, spare.allowed_s

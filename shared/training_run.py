@@ -178,10 +178,16 @@ class TrainingRun:
             self._act(event)
         elif kind == "failure":
             self._act(supervision.Reported(name, kind, now_s, str(report.get("message"))))
+        elif kind == "cause":
+            words, will_pass = str(report.get("message")), bool(report.get("will_pass"))
+            self._act(supervision.Reported(name, kind, now_s, words, will_pass=will_pass))
         elif kind == "convicted":
             self._act(supervision.Reported(name, kind, now_s))
         else:
-            self._act(supervision.Reported(name, "progress", now_s))
+            count = report.get("count")
+            self._act(supervision.Reported(
+                name, "progress", now_s, count=count if isinstance(count, int) else 0
+            ))  # fmt: skip
 
     def _act(self, event: supervision.Event) -> None:
         for action in self._supervisor.handle(event):

@@ -8,14 +8,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 from shared.command_line import PlainParser
 from shared.config import Config
 from shared.config_file import load_config
 from shared.cores import BusyMeter, num_cores, pin_to_share
-from shared.errors import GpuError, InputError
+from shared.errors import GpuError, InputError, TandemError
 from shared.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
 from shared.process_guard import guard_worker
+from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
 from shared.supervision import EXIT_INTERRUPTED
 
@@ -72,7 +74,7 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
     if config.run.fake_gpus:
         pin_to_share(role)
         return "fake" if wanted is not None else "cpu"
-    return "gpu" if os.environ["CUDA_VISIBLE_DEVICES"] else "cpu"
+    return "gpu" if os.environ["CUDA_VISIBLE_DEVICES"] or wanted is not None else "cpu"
 
 
 def start_tensorflow(role: str, device_kind: str, config: Config):
@@ -146,6 +148,35 @@ def begin_worker() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stdout,
     )
+
+
+def run_worker(work: Callable[[Reporter], int]) -> int:
+    """Do a worker's work; returns its exit status. The launcher is told why, where it failed."""
+    reporter = Reporter.from_environment()
+    try:
+        return work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        print(f"❌ {error}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        log.exception("this process can't go on")
+        # Storage may answer again; the same batch and the same code fail again.
+        reporter.cause(_in_words(error), will_pass=isinstance(error, OSError))
+        return 1
+
+
+def _in_words(error: Exception) -> str:
+    """An unexpected failure in a line, and what to do about one that is known."""
+    kind = type(error).__name__
+    if kind in ("ResourceExhaustedError", "MemoryError"):  # TensorFlow's is not known here
+        return (
+            "out of memory. A smaller --batch-size (with --grad-accum to make up for it), a smaller "
+            "--model-size or a lower --max-seconds needs less; give another --run-dir with it"
+        )
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    words = f"{kind}: {lines[0][:200]}" if lines else kind
+    return f"{words} (its log says where)"
 
 
 class StopFlag:

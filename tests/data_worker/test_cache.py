@@ -2,11 +2,12 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from data_worker.cache import COLUMNS, DiskCache, MemoryCache, NoCache
+from data_worker.cache import COLUMNS, DiskCache, MemoryCache, NoCache, make_room
 
 
 def features(frames=10, seed=0):
@@ -140,3 +141,32 @@ def test_a_file_that_vanishes_while_the_cache_is_opened_is_no_error(tmp_path, mo
 
     monkeypatch.setattr(os, "scandir", scan_and_lose)
     assert disk_cache(tmp_path).get(1) is None
+
+
+def test_several_processes_share_what_is_free(tmp_path):
+    one = features().nbytes + 100
+    caches = [DiskCache(tmp_path, 6 * one, str, num_writers=2) for _ in range(2)]
+    for number, cache in enumerate(caches):
+        for row in range(6):
+            cache.put(10 * number + row, features(seed=row))
+    assert len(entries(tmp_path)) == 6
+    assert bytes_on_disk(tmp_path) <= 6 * one
+
+
+def test_features_of_other_settings_give_way_the_longest_unused_first(tmp_path):
+    for age, name in enumerate(["own", "new", "old"]):
+        disk_cache(tmp_path / name).put(1, features())
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    one = bytes_on_disk(tmp_path / "old")
+    make_room(tmp_path / "own", 3 * one, one)
+    assert sorted(os.listdir(tmp_path)) == ["new", "old", "own"]
+    make_room(tmp_path / "own", 3 * one, 2 * one)
+    assert sorted(os.listdir(tmp_path)) == ["new", "own"]
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+    for name, age_s in (("a.1.tmp", 7200), ("b.2.tmp", 0)):
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    disk_cache(tmp_path)
+    assert os.listdir(tmp_path) == ["b.2.tmp"]

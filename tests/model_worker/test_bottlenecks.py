@@ -25,6 +25,7 @@ from shared.cores import BusyMeter
 from shared.exclusions import Exclusions
 from shared.plan import Plan
 from shared.reporting import Reporter
+from shared.run_plan import settings_fingerprint
 from shared.transport import ClientSocket, ServerSocket
 from shared.verdict import Measured, judge
 from shared.wait_attribution import attribute
@@ -115,8 +116,10 @@ def slowed(function, pause_s):
 def pipeline(folder, data, index, extractor, link_pause_s):
     """Both sides at work; yields the receiver and the prefetch that a training loop would use."""
     plan = plan_of(data, index)
-    expected = Expected("run", index.fingerprint, plan.fingerprint(), "cpu", len(index))
     context, config, reporter = zmq.Context(), Config(data=data), Reporter(None)
+    expected = Expected(
+        "run", index.fingerprint, settings_fingerprint(config, plan), "cpu", len(index)
+    )
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         stack.callback(context.destroy, linger=0)
@@ -136,7 +139,7 @@ def pipeline(folder, data, index, extractor, link_pause_s):
         socket = ClientSocket(endpoint, "run", context, make_memory=make_memory)
         data_server = serving.DataServer(
             socket,
-            assembly.make_hello("data_worker-0", index, plan, "cpu", "0"),
+            assembly.make_hello("data_worker-0", config, index, plan, "cpu", "0"),
             lambda on_done: assembly.make_batch_maker(
                 config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
                 lambda begins: None, "cpu", Path(folder), {}, socket.take_memory,

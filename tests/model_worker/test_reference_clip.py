@@ -84,7 +84,7 @@ def index(tmp_path):
         written(tmp_path, tone(seconds), name=f"{name}.wav")
     return SimpleNamespace(
         speakers=["anna", "ben"], paths=StringColumn.of(["a.wav", "b.wav", "c.wav"]),
-        speaker=np.array([0, 0, 1]), split=np.array([0, 0, 1]), root=np.zeros(3),
+        speaker=np.array([0, 0, 1]), split=np.array([0, 0, 1]), root=np.zeros(3, np.uint8),
         num_frames=np.array([43, 258, 258]), start=np.array([0, RATE, 0]),
         num_samples=np.array([RATE // 2, 2 * RATE, 3 * RATE]), mel_basis=BASIS,
     )  # fmt: skip

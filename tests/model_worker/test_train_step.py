@@ -122,6 +122,26 @@ def test_a_step_without_a_finite_gradient_changes_nothing_and_is_counted(single)
     assert np.isfinite(single.read_metrics()["loss"])
 
 
+def test_a_loss_scale_that_is_too_large_is_lowered_and_blames_no_batch(single):
+    step, batch = make_step(loss_scaling=True), tensors(make_batch(3))
+    before = values(step.weights)
+    step.loss_scale.assign(1e38)
+    step(batch, 0, 1e-3, 0.999, True)
+    np.testing.assert_array_equal(values(step.weights), before)
+    assert step.loss_scale.numpy() == pytest.approx(5e37)
+    assert step.nonfinite_in_row.numpy() == 0 and step.num_nonfinite.numpy() == 1
+    step.loss_scale.assign(2.0**15)
+    step(batch, 0, 1e-3, 0.999, True)
+    single(batch, 0, 1e-3, 0.999, True)
+    np.testing.assert_allclose(first_moments(step), first_moments(single), rtol=1e-3, atol=2e-6)
+    # Without a scale to blame it is the batches.
+    broken = make_batch(3)
+    broken["mel"][0, 3, 5] = np.nan
+    step.loss_scale.assign(1.0)
+    step(tensors(broken), 1, 1e-3, 0.999, True)
+    assert step.nonfinite_in_row.numpy() == 1 and step.loss_scale.numpy() == 1.0
+
+
 def test_rows_of_weight_zero_teach_nothing(single, steps):
     full, filled = make_batch(3, seed=5), make_batch(3, seed=5)
     filled["weight"][2] = full["weight"][2] = 0.0

@@ -15,15 +15,21 @@ def first_rows(corpus: Path, folder: Path, num_rows: int) -> Path:
     return folder
 
 
-def test_thirty_utterances_train(runs, small_corpus):
-    data = first_rows(small_corpus, runs.folder / "data", 30)
-    run = runs.folder / "run"
+def test_thirty_utterances_named_by_their_metadata_file_train(runs, small_corpus):
+    data = first_rows(small_corpus, runs.folder / "data", 30) / "metadata.csv"
+    run = str(runs.folder / "run")
     command = runs.python(
-        "launcher.py", "--train-data", str(data), "--run-dir", str(run), *FLAGS, "--max-steps", "3"
+        "launcher.py", "--train-data", str(data), "--run-dir", run, *FLAGS, "--max-steps", "3"
     )
     assert command.wait() == 0, command.text + runs.logs("run")
     assert [record["step"] for record in runs.metrics("run") if "val_loss" in record] == [3]
     assert "Traceback" not in command.text + runs.logs("run")
+    # The same command on a run that has all its steps ends well, and changes nothing.
+    weights = runs.weights("run")
+    again = runs.python("launcher.py", "--run-dir", run)
+    assert again.wait() == 0, again.text + runs.logs("run")
+    assert "Its 3 steps are trained already" in again.text
+    assert runs.weights("run") == weights
 
 
 def test_one_utterance_is_refused_with_a_sentence(runs, small_corpus):

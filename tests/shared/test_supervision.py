@@ -71,6 +71,48 @@ def test_a_worker_that_had_got_to_work_is_replaced_without_delay_however_often_i
         assert without_words(actions) == [Spawn(DATA)]
 
 
+def fail_model(supervisor, now_s, batch, words, will_pass=False):
+    """The model worker gets as far as a batch and ends with these words."""
+    supervisor.handle(Reported(MODEL, "progress", now_s, count=batch))
+    supervisor.handle(Reported(MODEL, "cause", now_s, words, will_pass=will_pass))
+    actions = supervisor.handle(Exited(MODEL, 1, now_s))
+    supervisor.handle(Ticked(now_s + 20))
+    return actions
+
+
+def test_a_worker_that_says_why_it_ends_is_replaced_and_quoted():
+    supervisor = started()
+    actions = fail_model(supervisor, 5.0, 3, "ValueError: odd")
+    assert Tell(f"⚠️  {MODEL}: ValueError: odd; starting it again") in actions
+    actions = supervisor.handle(Exited(MODEL, -signal.SIGKILL, 40.0))
+    assert Tell(f"⚠️  {MODEL}: killed by SIGKILL; starting it again") in actions
+
+
+def test_a_model_worker_that_fails_for_the_same_cause_at_the_same_batch_ends_the_run():
+    supervisor = started()
+    for now_s in (100.0, 1000.0, 2000.0):  # too slow for any window
+        last = fail_model(supervisor, now_s, 0, "out of memory")
+    assert AskToStop(DATA) in last
+    (finish,) = supervisor.handle(Exited(DATA, 130, 2001.0))
+    assert finish == Finish(1, f"{MODEL}: out of memory (3 times at the same batch)")
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [(n, "out of memory", False) for n in range(1, 9)],  # it gets further each time
+        [(0, f"error {n}", False) for n in range(8)],
+        [(0, "OSError: no storage", True)] * 8,
+    ],
+)
+def test_a_model_worker_that_may_have_more_luck_the_next_time_is_started_again(failures):
+    supervisor = started()
+    for number, (batch, words, will_pass) in enumerate(failures):
+        actions = fail_model(supervisor, 100.0 * number, batch, words, will_pass)
+        assert any(isinstance(action, Tell) for action in actions)
+        assert AskToStop(DATA) not in actions
+
+
 def with_a_spare(now_s=1.0, data_workers=(DATA,), max_restarts=10):
     """Everyone at work, and a spare that stands by."""
     spares = dict.fromkeys(data_workers, SPARE)
