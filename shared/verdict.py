@@ -50,8 +50,8 @@ class Measured:
         self._causes: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
         self.readers = 0
         self.last_epoch = 0
-        self.deepest_after_waiting = 0  # the queue, once the model had waited for it
-        self._has_waited = False
+        self.deepest_between_waits = 0  # the queue, after one wait for it and before another
+        self._deepest_since_waiting: int | None = None  # None: the model has not waited yet
         for record in records:
             self.add(record)
 
@@ -75,11 +75,16 @@ class Measured:
             self._causes[cause] += weight * _number(waited_for, cause)
         self.readers = round(_number(timings, "readers"))
         self.last_epoch = int(_number(record, "epoch"))
-        if self._has_waited:
-            depth = int(_number(record, "queue_depth"))
-            self.deepest_after_waiting = max(self.deepest_after_waiting, depth)
-        waited_ms = _number(record, "data_wait_ms")
-        self._has_waited |= waited_ms > WAITS_FROM * (waited_ms + _number(record, "step_ms"))
+        self._note_depth(record)
+
+    def _note_depth(self, record: dict) -> None:
+        waited_ms, depth = _number(record, "data_wait_ms"), int(_number(record, "queue_depth"))
+        if waited_ms > WAITS_FROM * (waited_ms + _number(record, "step_ms")):
+            since = self._deepest_since_waiting or 0
+            self.deepest_between_waits = max(self.deepest_between_waits, since)
+            self._deepest_since_waiting = 0
+        elif self._deepest_since_waiting is not None:
+            self._deepest_since_waiting = max(self._deepest_since_waiting, depth)
 
     def _add(self, name: str, value: float) -> None:
         self._sums[name] = self._sums.get(name, 0.0) + value
@@ -149,8 +154,8 @@ def _advice(cause: str, measured: Measured, config: Config) -> str:
     if cause in (COMPILING, ABSENT):
         return ""  # it passes
     data, num_workers = config.data, num_data_workers(config)
-    if measured.deepest_after_waiting >= _FULL * data.pipeline_buffer_size > 1:
-        # It ran empty and was full again: the mean pace is enough, the swings are too long.
+    if measured.deepest_between_waits >= _FULL * data.pipeline_buffer_size > 1:
+        # Empty, full and empty again: the mean pace is enough, the swings are too long.
         return f"--buffer-size {2 * data.pipeline_buffer_size}"
     if cause in (TRANSPORT, SERIALISING):
         wanted = _TICKETS_A_WORKER * num_workers
