@@ -7,7 +7,7 @@ import sys
 import time
 
 from shared.commands import COMMANDS
-from shared.errors import GpuError, TandemError
+from shared.errors import PlacementError, TandemError
 
 
 def run(config):
@@ -35,13 +35,17 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in COMMANDS:
             return importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
+        if arguments and not arguments[0].startswith("-"):
+            from shared.command_line import refuse_command
+
+            refuse_command(arguments[0], COMMANDS)
         from shared.commands.train import main as train
 
         commands = {name: words for name, (*_, words) in COMMANDS.items()}
         return train(arguments, commands, started_s)
     except TandemError as error:
         print(f"❌ {error}", file=sys.stderr)
-        if isinstance(error, GpuError):
+        if isinstance(error, PlacementError):
             print("❌ Multi-GPU mode was requested but configuration failed", file=sys.stderr)
             print(
                 "   Please check your GPU indices and ensure you have at least 2 GPUs",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from shared.config import SECTIONS, Config
 from shared.config_file import Values, build_config, read_values
@@ -33,6 +35,13 @@ class PlainParser(argparse.ArgumentParser):
             word = unknown[0].split("=")[0]
             raise ConfigError(f"Unknown flag {word}.{nearest(word, flags)} Try --help.")
         return namespace
+
+
+def refuse_command(word: str, commands: Iterable[str]) -> NoReturn:
+    """Name a command that there is not, and what was probably meant by it."""
+    if Path(word).exists():
+        raise ConfigError(f"Unknown command {word}. Did you mean --train-data {word}?")
+    raise ConfigError(f"Unknown command {word}.{nearest(word, commands)} Try --help.")
 
 
 class _CheckedValue(argparse.Action):

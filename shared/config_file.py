@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.config import SECTIONS, Config
 from shared.errors import ConfigError
-from shared.options import nearest, rules_of
+from shared.options import closest, nearest, rules_of
 
 Values = dict[str, dict[str, Any]]
 
@@ -32,9 +32,10 @@ def read_values(path: Path) -> Values:
     values: Values = {}
     for section, keys in document.items():
         if section not in SECTIONS:
+            what = f"section [{section}]" if isinstance(keys, dict) else f"key {section}"
             raise ConfigError(
-                f"{path}: unknown section [{section}]; expected one of "
-                f"{', '.join(SECTIONS)}.{nearest(section, _every_name())}"
+                f"{path}: unknown {what} outside the sections {', '.join(SECTIONS)}."
+                f"{_home_of(section) or nearest(section, SECTIONS) or _meant(section)}"
             )
         if not isinstance(keys, dict):
             raise ConfigError(f"{path}: {section} must be a section, written [{section}].")
@@ -42,18 +43,24 @@ def read_values(path: Path) -> Values:
     return values
 
 
-def _every_name() -> list[str]:
-    names = list(SECTIONS)
-    for section, kind in SECTIONS.items():
-        names += [f"{section}.{key}" for key in rules_of(kind)] + list(rules_of(kind))
-    return names
+def _home_of(key: str) -> str:
+    """' It belongs in [X].' for a key of any section, else nothing."""
+    home = [name for name, kind in SECTIONS.items() if key in rules_of(kind)]
+    return f" It belongs in [{home[0]}]." if home else ""
+
+
+def _meant(key: str) -> str:
+    """What a key that is in no section may have meant, and where that belongs."""
+    close = closest(key, [known for kind in SECTIONS.values() for known in rules_of(kind)])
+    if close is None:
+        return " 'python launcher.py --help' lists the flags; the keys have their names."
+    return f" Did you mean {close}?{_home_of(close)}"
 
 
 def _read_key(path: Path, section: str, key: str, value: Any) -> Any:
     rules = rules_of(SECTIONS[section])
     if key not in rules:
-        home = [name for name, kind in SECTIONS.items() if key in rules_of(kind)]
-        hint = f" It belongs in [{home[0]}]." if home else nearest(key, rules)
+        hint = _home_of(key) or nearest(key, rules) or _meant(key)
         raise ConfigError(f"{path}: unknown key {key} in [{section}].{hint}")
     try:
         return rules[key].accept(value)

@@ -25,6 +25,10 @@ class GpuError(TandemError):
     """The GPUs that were asked for are not there."""
 
 
+class PlacementError(GpuError):
+    """Multi-GPU mode was asked for with flags that these GPUs can't serve."""
+
+
 class AudioError(TandemError):
     """One utterance can't be read. `transient` errors are worth another try."""
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from shared.config import DataConfig
-from shared.errors import GpuError
+from shared.errors import GpuError, PlacementError
 
 FAKE_GPUS_VARIABLE = "TANDEM_FAKE_GPUS"
 
@@ -55,14 +55,26 @@ def _nvml_gpus() -> list[Gpu]:
     try:
         found = []
         for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            memory_mb = pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20
-            uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
-            name = _text(pynvml.nvmlDeviceGetName(handle))
-            found.append(Gpu(index, name, uuid, memory_mb, index))
+            try:
+                found.append(_described(pynvml, index))
+            except pynvml.NVMLError as error:
+                raise GpuError(
+                    f"the driver can't say what GPU {index} is ({error}). Look at it with "
+                    "nvidia-smi, or leave it out with CUDA_VISIBLE_DEVICES."
+                ) from None
         return found
     finally:
         pynvml.nvmlShutdown()
+
+
+def _described(pynvml, index: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        memory_mb = pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20
+    except pynvml.NVMLError_NotSupported:
+        memory_mb = 0  # a GPU that has the machine's memory
+    uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+    return Gpu(index, _text(pynvml.nvmlDeviceGetName(handle)), uuid, memory_mb, index)
 
 
 def _text(value: str | bytes) -> str:
@@ -86,6 +98,10 @@ def restrict(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
             match = next((g for g in gpus if str(g.physical_index) == entry), None)
         if match is None:
             break
+        if any(match.visible_as == each.visible_as for each in chosen):
+            raise GpuError(
+                f"CUDA_VISIBLE_DEVICES names {match.visible_as} twice ({visible}). Name each GPU once."
+            )
         chosen.append(dataclasses.replace(match, index=len(chosen)))
     return chosen
 
@@ -94,28 +110,31 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
     """Decide the mode and the GPUs of both sides.
 
     Raises:
-        GpuError: what was asked for can't be had. There is no silent fall-back.
+        PlacementError: what was asked for can't be had. There is no silent fall-back.
     """
     if config.data_gpu is None and config.model_gpu is None:
         return Placement(multi_gpu=False, data_gpus=(), model_gpu=gpus[0] if gpus else None)
     if config.model_gpu is None:
-        raise GpuError(
+        raise PlacementError(
             "--data-gpu was given without --model-gpu. Give both, such as --data-gpu 0 "
             "--model-gpu 1, or neither for single-GPU mode."
         )
     if config.data_gpu is None:
-        raise GpuError(
+        raise PlacementError(
             "--model-gpu was given without --data-gpu. Give both, such as --data-gpu 0 "
             "--model-gpu 1, or neither for single-GPU mode."
         )
     if len(gpus) < 2:
-        raise GpuError(f"Multi-GPU requires at least 2 GPUs, found {len(gpus)}")
+        raise PlacementError(
+            f"Multi-GPU requires at least 2 GPUs, found {len(gpus)}\n   Leave out --data-gpu and "
+            "--model-gpu to train with what there is, or try --fake-gpus 2."
+        )
     for name, index in [*(("data_gpu", i) for i in config.data_gpu), ("model_gpu", config.model_gpu)]:
         if not 0 <= index < len(gpus):
-            raise GpuError(f"Invalid {name}={index}, must be 0-{len(gpus) - 1}")
+            raise PlacementError(f"Invalid {name}={index}, must be 0-{len(gpus) - 1}")
     if config.model_gpu in config.data_gpu:
         other = next(g.index for g in gpus if g.index != config.model_gpu)
-        raise GpuError(
+        raise PlacementError(
             f"data_gpu and model_gpu are the same GPU ({config.model_gpu}). Choose two different "
             f"ones, such as --data-gpu {other} --model-gpu {config.model_gpu}."
         )

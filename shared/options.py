@@ -160,7 +160,13 @@ def check_section(section: Any) -> None:
             ) from None
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The one of the known words that was probably meant, if any was."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """' Did you mean X?' for a near miss, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]}?" if close else ""
+    close = closest(word, known)
+    return f" Did you mean {close}?" if close else ""

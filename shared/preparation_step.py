@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 from shared.errors import DataError, TandemError
+from shared.progress_line import ProgressLine
 from shared.run_directory import RunDirectory
 from shared.worker_processes import child_environment
 
-_SAID_EVERY_S = 10.0
 
-
-def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
+def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = False) -> dict:
     """Write the run's index and quarantine; returns the preparation's summary.
+
+    `live`: how far it is may be shown on a line that is rewritten, where there is a terminal.
 
     Raises:
         DataError: the data set can't be used, and why.
@@ -34,12 +33,12 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
             stderr=log,
             start_new_session=True,
         )
-    shown = _ProgressLine(say)
+    shown = ProgressLine(sys.stdout, say, live)
     try:
         for line in child.stdout:
             event = _event(line)
             if event.get("event") == "progress":
-                shown.show(str(event.get("what")), int(event["done"]), int(event["total"]))
+                shown.show(int(event["done"]), int(event["total"]), str(event.get("what")))
             elif event.get("event") == "prepared":
                 shown.clear()
                 summary = event
@@ -47,9 +46,6 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
                 shown.clear()
                 child.wait()
                 raise DataError(str(event.get("message")))
-            elif event.get("event") == "say":
-                shown.clear()
-                say(str(event.get("text")))
         status = child.wait()
     except BaseException:
         child.kill()
@@ -63,46 +59,9 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None]) -> dict:
     return summary
 
 
-def progress_line(what: str, done: int, total: int, columns: int) -> str:
-    """What is being done, a bar where there is room for one, and how far it is."""
-    count = f" {done:,}/{total:,}" if total else ""
-    words = f"   {what}"
-    room = min(40, columns - len(words) - len(count) - 2)
-    if total and room >= 8:
-        filled = room * done // total
-        words += " " + "█" * filled + "░" * (room - filled)
-    return (words[: max(0, columns - 1 - len(count))] + count)[: max(0, columns - 1)]
-
-
 def _event(line: bytes) -> dict:
     try:
         event = json.loads(line)
     except ValueError:
         return {}
     return event if isinstance(event, dict) else {}
-
-
-class _ProgressLine:
-    """One line that is rewritten on a terminal; elsewhere a line now and then, if it takes long."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._live = sys.stdout is not None and sys.stdout.isatty()
-        self._dirty = False
-        self._said_s = time.monotonic()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        if self._live:
-            line = progress_line(what, done, total, os.get_terminal_size().columns)
-            sys.stdout.write(f"\r\x1b[K{line}")
-            sys.stdout.flush()
-            self._dirty = True
-        elif time.monotonic() - self._said_s >= _SAID_EVERY_S:
-            self._said_s = time.monotonic()
-            self._say(progress_line(what, done, total, 60))
-
-    def clear(self) -> None:
-        if self._dirty:
-            sys.stdout.write("\r\x1b[K")
-            sys.stdout.flush()
-            self._dirty = False

@@ -14,13 +14,13 @@ from shared.run_directory import RunDirectory
 # What decides the index. With another value the utterances would be others, or have other numbers.
 _INDEX_KEYS = (
     "train_data", "val_data", "metadata_format", "text_frontend", "language", "val_fraction",
-    "min_seconds", "max_seconds", "trim_silence", "trim_db",
+    "min_seconds", "max_seconds", "trim_silence", "trim_db", "normalise_loudness",
 )  # fmt: skip
 # What decides the batches and the model: a checkpoint of other ones can't be gone on with.
 _STREAM_KEYS = (
     ("data", "batch_size"), ("data", "max_buckets"), ("data", "enable_static_shapes"),
     ("training", "seed"), ("training", "grad_accum"), ("training", "validate_every"),
-    ("model", "model_size"),
+    ("training", "optimizer"), ("model", "model_size"),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from shared.errors import DataError
 from shared.foreground_child import foreground_main
 from shared.json_output import stdout_for_json_alone, write_json
 from shared.output_files import write_file
+from shared.progress_line import ProgressLine
 
 EXIT_USABLE, EXIT_SOME_LEFT_OUT, EXIT_UNUSABLE = 0, 1, 2
 
@@ -24,7 +25,7 @@ def work(arguments: list[str]) -> int:
 
     flags, config = read_flags(arguments)
     result_out = stdout_for_json_alone() if flags.json else sys.stdout
-    progress = _ProgressLine()
+    progress = ProgressLine(sys.stderr, lambda line: print(line, file=sys.stderr, flush=True))
     began_s = time.monotonic()
     try:
         findings = look_at(config, progress.show)
@@ -50,29 +51,6 @@ def work(arguments: list[str]) -> int:
     if not findings["summary"]["trainable"]:
         return EXIT_UNUSABLE
     return EXIT_SOME_LEFT_OUT if findings["problems"] else EXIT_USABLE
-
-
-class _ProgressLine:
-    """One line on standard error that is rewritten on a terminal, and nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
-        self._shown_s, self._dirty = 0.0, False
-
-    def show(self, done: int, total: int, what: str) -> None:
-        now_s = time.monotonic()
-        if not self._live or (done < total and now_s - self._shown_s < 0.1):
-            return
-        self._shown_s, self._dirty = now_s, True
-        share = f" {done:,}/{total:,}" if total else ""
-        width = os.get_terminal_size(2).columns or 80
-        sys.stderr.write("\r\x1b[K" + f"{what}{share}"[: width - 1])
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._dirty:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -73,9 +73,10 @@ def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -
         names = sorted(entry.name for entry in os.scandir(place) if entry.is_file())
     except OSError as error:
         raise DataError(f"{place}: can't be read ({error.strerror}). Check {flag}.") from None
-    if wanted == "vctk" or (wanted == "auto" and vctk.is_vctk(place)):
-        return Source(place, root, "vctk", ())
     preferred = _TRAIN_NAMES if root == TRAIN_ROOT else (*_VAL_NAMES, *_TRAIN_NAMES)
+    is_named = not set(preferred).isdisjoint(names)  # a metadata file says more than folders do
+    if wanted == "vctk" or (wanted == "auto" and not is_named and vctk.is_vctk(place)):
+        return Source(place, root, "vctk", ())
     file = _choose(place, names, preferred)
     files = [(place / file, split)]
     held_out = next((name for name in _HELD_OUT_OF.get(file, ()) if name in names), None)

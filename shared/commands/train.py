@@ -19,10 +19,13 @@ from shared.endpoints import check_endpoint, refuse_if_taken
 from shared.errors import InputError
 from shared.gpus import Placement, list_gpus, place
 from shared.preparation_step import prepare_run
+from shared.progress_line import can_rewrite
 from shared.run_directory import RunDirectory
 from shared.run_resume import can_go_on, check_init_from, start_over, with_absolute_paths
 from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import STOP_SIGNALS, RunResult, TrainingRun, say_plainly
+
+_UNSPOKEN_SHOWN = 20
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -53,38 +56,43 @@ def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     placement = place(config.data, list_gpus(config.run.fake_gpus))
     _check_data_folders(config)
-    check_init_from(config)
     _check_endpoint(config)
     run_dir = config.run.run_dir or _new_run_dir()
     directory = RunDirectory(run_dir)
+    config = with_absolute_paths(config)
+    goes_on = not config.run.fresh and can_go_on(directory, config)
+    if not goes_on:  # a run that has begun does not need the other one any more
+        check_init_from(config)
     _announce(config, placement)
     directory.create()
     lock = directory.lock("launcher")
     try:
-        return _run_locked(config, directory, placement, started_s)
+        return _run_locked(config, directory, placement, started_s, goes_on)
     finally:
         os.close(lock)
 
 
 def _run_locked(
-    config: Config, directory: RunDirectory, placement: Placement, started_s: float
+    config: Config,
+    directory: RunDirectory,
+    placement: Placement,
+    started_s: float,
+    goes_on: bool,
 ) -> RunResult:
     run_id = config.run.run_id or secrets.token_hex(8)
     run_dir = str(directory.path)
-    config = with_absolute_paths(config)
     config = dataclasses.replace(
         config, run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id)
     )
     say = _LoggedSay(directory)
     if config.run.fresh:
         start_over(directory)
-    goes_on = can_go_on(directory, config)
     write_config(config, directory.config)
     if goes_on:
         say(f"📂 Going on with {run_dir}; its data was looked at when it began")
     else:
         say(f"📂 Looking at {config.data.train_data}")
-        say(_summary_in_words(prepare_run(directory, say)))
+        say(_summary_in_words(prepare_run(directory, say, config.run.live), config))
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")
         say(f"   python -m model_worker --run {run_dir}")
@@ -105,8 +113,7 @@ def _run_locked(
 
 def _view(config: Config, directory: RunDirectory, placement: Placement, started_s: float):
     """The live view on a terminal that can show one, else nothing."""
-    plain_terminal = os.environ.get("TERM") in (None, "dumb")
-    if not config.run.live or plain_terminal or not sys.stdout.isatty():
+    if not config.run.live or not can_rewrite(sys.stdout):
         return contextlib.nullcontext()
     if sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
         return contextlib.nullcontext()  # it could not show the bars
@@ -169,7 +176,7 @@ def _announce(config: Config, placement: Placement) -> None:
     say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
 
 
-def _summary_in_words(summary: dict) -> str:
+def _summary_in_words(summary: dict, config: Config) -> str:
     """What the preparation found, in a line or three."""
     cached = ", known from before" if summary["cached"] else f" in {summary['seconds']:.0f} s"
     lines = [
@@ -184,6 +191,18 @@ def _summary_in_words(summary: dict) -> str:
             "filtered); quarantine.jsonl names each"
         )
         lines += [f"     {reason}" for reason in summary["first_reasons"]]
+    if summary["unspoken"]:
+        named = "  ".join(summary["unspoken"][:_UNSPOKEN_SHOWN])
+        more = len(summary["unspoken"]) - _UNSPOKEN_SHOWN
+        lines.append(
+            f"⚠️  Characters without a sound are passed over: {named}"
+            + (f"  and {more} more" if more > 0 else "")
+        )
+    if summary["verify"] == "headers" and config.data.trim_silence:
+        lines.append(
+            "⚠️  Only headers were looked at, so silence at the ends is not cut. --verify decode "
+            "finds it"
+        )
     return "\n".join(lines)
 
 

@@ -75,10 +75,12 @@ class Phonemes:
         return "".join(pieces), self._unspoken(text)
 
     def _unspoken(self, text: str) -> list[str]:
-        odd = [c for c in dict.fromkeys(text) if not (c.isalnum() or c.isspace() or c in _QUIET)]
+        # A letter, or a digit of ASCII, is spoken in every language; looking it up costs time.
+        known = {c for c in dict.fromkeys(text)
+                 if c.isascii() and c.isalnum() or c.isspace() or c in _QUIET or c in _MARK_OF}
         return [
-            c for c in odd
-            if c not in _MARK_OF and unicodedata.category(c)[0] != "M" and not self._speaks(c)
+            c for c in dict.fromkeys(text)
+            if c not in known and unicodedata.category(c)[0] not in "ML" and not self._speaks(c)
         ]
 
 

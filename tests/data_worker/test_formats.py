@@ -157,6 +157,12 @@ def test_vctk_folders(folder, layout):
         ("p226_003", "bad"), ("p315_001", "bad")]
 
 
+def test_a_metadata_file_says_more_than_folders_that_look_like_vctk(folder):
+    (folder.path / "txt").mkdir()
+    folder.lay("a1|Hello there.\na2|Good bye.\n", "wavs/a1.wav", "wavs/a2.wav")
+    assert rows(folder.parse()) == LJ
+
+
 def test_of_two_microphones_the_first_is_used(folder):
     for microphone in ("mic2", "mic1"):
         folder.lay("x", f"wav48_silence_trimmed/p1/p1_001_{microphone}.flac", name="notes.txt")

@@ -2,6 +2,8 @@
 
 import pytest
 
+import launcher
+
 from shared.command_line import resolve_config, train_parser, with_fake_gpus
 from shared.config import SECTIONS, Config, RunConfig
 from shared.errors import ConfigError
@@ -127,3 +129,10 @@ def test_fake_gpus_of_the_environment_count_for_a_configuration_made_in_python(m
         with_fake_gpus(Config())
     monkeypatch.delenv(FAKE_GPUS_VARIABLE)
     assert with_fake_gpus(Config()) == Config()
+
+
+def test_a_command_that_there_is_not_is_named_with_the_one_that_was_meant(capsys, tmp_path):
+    assert launcher.main(["speek", "--run", "x"]) == 2
+    assert "Unknown command speek. Did you mean speak?" in capsys.readouterr().err
+    assert launcher.main([str(tmp_path)]) == 2
+    assert f"Did you mean --train-data {tmp_path}?" in capsys.readouterr().err

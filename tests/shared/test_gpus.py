@@ -17,6 +17,7 @@ def fake_nvml(monkeypatch):
     """A machine with three GPUs; there is no driver where the tests run."""
     nvml = types.ModuleType("pynvml")
     nvml.NVMLError = type("NVMLError", (Exception,), {})
+    nvml.NVMLError_NotSupported = type("NVMLError_NotSupported", (nvml.NVMLError,), {})
     nvml.num_open = 0
 
     def init():
@@ -71,9 +72,23 @@ def test_nvml_is_closed_again_when_a_device_fails(fake_nvml):
         raise fake_nvml.NVMLError("GPU is lost")
 
     fake_nvml.nvmlDeviceGetHandleByIndex = fail
-    with pytest.raises(fake_nvml.NVMLError):
+    with pytest.raises(GpuError, match="GPU 0 is .GPU is lost."):
         list_gpus(0, {})
     assert fake_nvml.num_open == 0
+
+
+def test_a_gpu_that_has_no_memory_of_its_own_is_listed(fake_nvml):
+    def fail(handle):
+        raise fake_nvml.NVMLError_NotSupported("not supported")
+
+    fake_nvml.nvmlDeviceGetMemoryInfo = fail
+    assert [gpu.memory_mb for gpu in list_gpus(0, {})] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("setting", ["0,0", "1,GPU-bbbb-1111"])
+def test_a_gpu_that_is_named_twice_is_not_two(fake_nvml, setting):
+    with pytest.raises(GpuError, match="twice"):
+        visible(setting)
 
 
 def test_indices_that_the_user_has_set_restrict_and_renumber(fake_nvml):
@@ -151,7 +166,8 @@ def test_a_model_gpu_alone_is_refused():
 @pytest.mark.parametrize("num_gpus", [0, 1])
 def test_too_few_gpus_are_refused(num_gpus):
     found = refused(list_gpus(num_gpus) if num_gpus else [], data_gpu=0, model_gpu=1)
-    assert found == f"Multi-GPU requires at least 2 GPUs, found {num_gpus}"
+    assert found.startswith(f"Multi-GPU requires at least 2 GPUs, found {num_gpus}\n")
+    assert "--fake-gpus 2" in found
 
 
 def test_an_index_that_is_not_there_is_refused():

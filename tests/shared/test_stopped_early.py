@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_stop_while_the_data_is_looked_at_ends_with_130(number, tmp_path, monkeypatch, capsys):
     before = signal.getsignal(number)
 
-    def prepare(run, say):
+    def prepare(run, say, live):
         os.kill(os.getpid(), number)
         signal.pause()
 
