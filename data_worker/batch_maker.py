@@ -115,6 +115,11 @@ class BatchMaker:
         job.look_up_ms = (time.perf_counter() - job.submitted_s) * 1000
         self._jobs.put(job)
 
+    @property
+    def num_cached(self) -> int:
+        """Utterances whose features need not be made again."""
+        return self._cache.num_entries
+
     def close(self) -> None:
         self._jobs.put(None)
 

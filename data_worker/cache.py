@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 class NoCache:
     """`--cache off`."""
 
+    num_entries = 0
+
     def get(self, row: int) -> np.ndarray | None:
         return None
 
@@ -47,6 +49,11 @@ class MemoryCache:
         self._held: dict[int, np.ndarray] = {}
         self._num_bytes = 0
         self._lock = threading.Lock()
+
+    @property
+    def num_entries(self) -> int:
+        """Utterances whose features it holds."""
+        return len(self._held)
 
     def get(self, row: int) -> np.ndarray | None:
         return self._held.get(row)
@@ -74,10 +81,16 @@ class DiskCache:
         directory.mkdir(parents=True, exist_ok=True)
         os.utime(directory)  # it is in use
         self._num_bytes = _bytes_in(directory)
+        self._found: set[int] = set()  # rows
         # What is free now is shared out: none of them sees what the others write.
         free_bytes = max(0, max_bytes - self._num_bytes)
         self._max_bytes = min(max_bytes, self._num_bytes + free_bytes // num_writers)
         self._full = False
+
+    @property
+    def num_entries(self) -> int:
+        """Utterances whose features were found in it or put into it by this process."""
+        return len(self._found)
 
     def _path(self, row: int) -> Path:
         name = hashlib.sha256(self._key_of(row).encode()).hexdigest()
@@ -99,6 +112,7 @@ class DiskCache:
         ):
             self._forget(path, len(content))
             return None
+        self._found.add(row)
         return np.frombuffer(body, dtype="<f4").reshape(frames, COLUMNS)
 
     def _forget(self, path: Path, num_bytes: int) -> None:
@@ -129,6 +143,7 @@ class DiskCache:
             temporary.unlink(missing_ok=True)
             return
         self._num_bytes += len(header) + len(body)
+        self._found.add(row)
 
     def _is_full(self, why: str) -> None:
         self._full = True

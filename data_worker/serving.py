@@ -120,7 +120,10 @@ class DataServer:
                 share = self._busy.sample()
                 if share is not None:
                     memory_mb = self._busy.memory_mb()
-                    self._reporter.tell("busy", share=round(share, 4), memory_mb=memory_mb)
+                    self._reporter.tell(
+                        "busy", share=round(share, 4), memory_mb=memory_mb,
+                        cached=self._maker.num_cached,
+                    )  # fmt: skip
                 self._progress.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))
             return "stopped"

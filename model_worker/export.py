@@ -38,7 +38,7 @@ _EXAMPLES = ("Hello, this is my voice.", "Hallo!", "سلام", "你好", "नम
 
 def _work(arguments: list[str]) -> int:
     flags = read_flags(arguments)
-    run, config = open_run(flags)
+    run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
     out = Path(flags.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {out}: already holds something. Name a new folder.")

@@ -24,7 +24,8 @@ from shared.plan import FILLER, Plan
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
 from shared.steadiness import steadiness
-from shared.verdict import Measured, judge
+from shared.trend import trend
+from shared.verdict import Measured, Verdict, judge
 from shared.wait_attribution import attribute
 
 _SAID_EVERY_S = 10.0
@@ -175,15 +176,32 @@ class ProgressLog:
         now_s = time.monotonic()
         if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:
             self._said_s = now_s
-            self._reporter.say(
-                f"   step {position.step} {budget} · epoch {record['epoch']} · "
-                f"loss {record['loss']:.3f} · {1 / budget.step_s:.2f} steps/s · "
-                f"{record['audio_seconds_per_s']:.0f} h of audio/h · "
-                f"busy {record['data_gpu_busy']:.0%} and {self._busy.share:.0%} · "
-                f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size} · "
-                f"left {clock(budget.left_s)} · {verdict}"
-            )
+            self._reporter.say(self._in_a_line(record, place.number, budget, verdict))
         self._begin_window()
+
+    def _in_a_line(
+        self, record: dict[str, Any], train_batch: int, budget: Budget, verdict: Verdict
+    ) -> str:
+        """What the live view shows, for where there is none."""
+        outlook, steady = self._outlook(train_batch, budget), steadiness(self._windows)
+        losses = [each["loss"] for each in self._recent]
+        return " · ".join(
+            (
+                f"   step {record['step']} {budget}",
+                f"epoch {record['epoch']} {outlook['epoch_done']:.0%}, "
+                f"{clock(outlook['epoch_left_s'])} left",
+                f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
+                f"{1 / budget.step_s:.2f} steps/s",
+                f"{record['audio_seconds_per_s']:.0f} h of audio/h",
+                f"data side {record['data_gpu_busy']:.0%} busy",
+                f"model side {self._busy.share:.0%}, {self._busy.memory_mb()} MB, "
+                f"p5/p50 {steady.ratio if steady else '–'}",
+                f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
+                f"left out {self._receiver.exclusions.version}",
+                f"left {clock(budget.left_s)}",
+                str(verdict),
+            )
+        )
 
     def _outlook(self, train_batch: int, budget: Budget) -> dict[str, Any]:
         """What is left of the epoch and of the run."""

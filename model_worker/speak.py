@@ -40,7 +40,7 @@ class Utterance(NamedTuple):
 def _work(arguments: list[str]) -> int:
     started_s = time.perf_counter()
     flags = read_flags(arguments)
-    run, config = open_run(flags)
+    run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
     index = Index.load(run.index)
     if flags.reference:
         reference_mel = mel_of_recording(flags.reference, config.data, index.mel_basis)

@@ -40,17 +40,23 @@ class BenchRun:
         self._directory.create()
         write_config(self._config, self._directory.config)
 
-    def prepare(self) -> dict:
+    def prepare(self, say: Callable[[str], None]) -> dict:
         """Look at the data; returns what the preparation found."""
-        return prepare_run(self._directory, lambda text: None)
+        return prepare_run(self._directory, say, live=True)
 
-    def parts(self, what: tuple[str, ...], seconds: float) -> dict[str, dict]:
-        """The pace of each of `what` (sequential, data, model), measured one after the other."""
+    def parts(
+        self, what: tuple[str, ...], seconds: float, on_pace: Callable[[str, dict], None]
+    ) -> dict[str, dict]:
+        """The pace of each of `what` (sequential, data, model), measured one after the other.
+
+        `on_pace` is told each when it is known.
+        """
         paces: dict[str, dict] = {}
 
         def take(worker: str, report: dict) -> None:
             if report["kind"] == "pace":
                 paces[report["what"]] = report
+                on_pace(report["what"], report)
 
         command = ("model_worker.pace_check", "--seconds", str(seconds), "--what", *what)
         self._run(lambda: TrainingRun(*self._start(), take, command))

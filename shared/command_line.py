@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from shared.config import SECTIONS, Config
+from shared.config import SECTIONS, Config, RunConfig
 from shared.config_file import Values, build_config, read_values
 from shared.errors import ConfigError
 from shared.gpus import FAKE_GPUS_VARIABLE
@@ -44,6 +44,18 @@ def refuse_command(word: str, commands: Iterable[str]) -> NoReturn:
     raise ConfigError(f"Unknown command {word}.{nearest(word, commands)} Try --help.")
 
 
+def number_of_fake_gpus(text: str) -> int:
+    """Of a --fake-gpus that a command reads by itself, by the rule of the option."""
+    return _parsed(rules_of(RunConfig)["fake_gpus"], "--fake-gpus", text)
+
+
+def _parsed(rule: Rule, flag: str, text: str):
+    try:
+        return rule.parse(text)
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{flag}: found {text!r}; expected {rule.expected()}.") from None
+
+
 class _CheckedValue(argparse.Action):
     """Reads one option by its rule and files it under its section."""
 
@@ -55,12 +67,7 @@ class _CheckedValue(argparse.Action):
         if self._rule.kind == "bool":
             value = not option_string.startswith("--no-")
         else:
-            try:
-                value = self._rule.parse(text)
-            except (ValueError, OverflowError):
-                raise ConfigError(
-                    f"{option_string}: found {text!r}; expected {self._rule.expected()}."
-                ) from None
+            value = _parsed(self._rule, option_string, text)
         namespace.values.setdefault(self._section, {})[self._key] = value
 
 

@@ -81,6 +81,23 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def driver_version() -> str:
+    """Of the NVIDIA driver; empty without one."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ""
+    try:
+        version = pynvml.nvmlSystemGetDriverVersion()
+        return _text(version)
+    except pynvml.NVMLError:
+        return "unknown"
+    finally:
+        pynvml.nvmlShutdown()
+
+
 def restrict(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
     """Renumber the GPUs as CUDA does under a CUDA_VISIBLE_DEVICES of indices or UUIDs.
 

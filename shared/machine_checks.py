@@ -15,7 +15,7 @@ from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingCo
 from shared.config_file import write_config
 from shared.device_facts import misplaced, not_apart
 from shared.errors import GpuError, TandemError
-from shared.gpus import Gpu, Placement, place
+from shared.gpus import Gpu, Placement, driver_version, place
 from shared.preparation_step import prepare_run
 from shared.run_directory import RunDirectory
 from shared.training_run import TrainingRun
@@ -58,23 +58,6 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
 
 def _memory(gpu: Gpu) -> str:
     return f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
-
-
-def driver_version() -> str:
-    """Of the NVIDIA driver; empty without one."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ""
-    try:
-        version = pynvml.nvmlSystemGetDriverVersion()
-        return version.decode() if isinstance(version, bytes) else version
-    except pynvml.NVMLError:
-        return "unknown"
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def placed(data_gpu: int, model_gpu: int, gpus: list[Gpu]) -> Placement:
@@ -130,10 +113,18 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
                  or misplaced("model", gpus["model"], facts["model"])
                  or not_apart(facts["data"], facts["model"]))
     if complaint:
-        raise CheckFailed(f"{complaint}.", "Unset CUDA_VISIBLE_DEVICES, and install TensorFlow "
-                          "with GPU support: pip install --editable '.[gpu]'")
+        raise CheckFailed(f"{complaint}.", _remedy_of(complaint))
     return [f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
             for role in ("data", "model")]
+
+
+def _remedy_of(complaint: str) -> str:
+    if "memory" in complaint:
+        return "Unset TF_FORCE_GPU_ALLOW_GROWTH, and update TensorFlow: pip install -U tensorflow"
+    if "cores" in complaint:
+        return "Let this shell use more cores (taskset, or the container's settings), or try on."
+    return ("Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
+            "pip install --editable '.[gpu]'")  # fmt: skip
 
 
 def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
@@ -178,9 +169,9 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
     result = TrainingRun(config, run, placement, lambda text: None, time.time(), take).watch()
     if result.exit_code == 130:
         raise KeyboardInterrupt
-    remedy = f"The logs are in {run.path}."
+    remedy = f"Train on the CPU to see whether it is the GPU's fault; the logs are in {run.path}."
     if result.exit_code:
-        raise CheckFailed(result.cause, remedy)
+        raise CheckFailed(result.cause, remedy_for(result.cause))
     trained = [json.loads(line)["batch_index"] for line in run.audit.read_text().splitlines()]
     if trained != list(range(_NUM_STEPS)):
         raise CheckFailed(f"batches {trained} were trained instead of 0, 1 and 2.", remedy)
@@ -190,11 +181,27 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
     return [f"{_NUM_STEPS} batches trained in order, loss {shown}"]
 
 
-def with_remedy(error: TandemError, remedy: str) -> CheckFailed:
+def remedy_for(found: str) -> str:
+    """What to try first when a process of a check has failed in this way."""
+    if "SIGKILL" in found:
+        return ("The system ended it, most often for want of memory: close other programs, and "
+                "look at 'dmesg' for the out-of-memory killer.")  # fmt: skip
+    if "said nothing" in found:
+        return ("Look with 'nvidia-smi' whether other jobs fill the GPU or the driver does not "
+                "answer; then try again.")  # fmt: skip
+    if "out of memory" in found.lower():
+        return "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it."
+    if any(word in found for word in ("CUDA", "cuDNN", "GPU", "driver")):
+        return ("Update the NVIDIA driver, and install TensorFlow with GPU support: "
+                "pip install --editable '.[gpu]'")  # fmt: skip
+    return "The log of the process, in the folder below, says where it stood; then try again."
+
+
+def as_failed_check(error: TandemError) -> CheckFailed:
     """Any expected error as a failed check."""
     if isinstance(error, CheckFailed):
         return error
-    return CheckFailed(str(error), remedy)
+    return CheckFailed(str(error), remedy_for(str(error)))
 
 
 @dataclasses.dataclass

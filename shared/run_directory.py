@@ -9,12 +9,22 @@ from pathlib import Path
 from shared.errors import InputError
 
 
+def free_name(base: Path) -> Path:
+    """`base`, or with the first number behind it of which there is none yet."""
+    candidate, number = base, 1
+    while candidate.exists():
+        number += 1
+        candidate = base.with_name(f"{base.name}-{number}")
+    return candidate
+
+
 class RunDirectory:
     """Paths inside `runs/NAME`."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         self.config = self.path / "config.toml"
+        self.environment = self.path / "environment.json"
         self.index = self.path / "index.safetensors"
         self.metrics = self.path / "metrics.jsonl"
         self.audit = self.path / "audit.jsonl"

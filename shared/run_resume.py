@@ -84,9 +84,10 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
 
 
 def start_over(directory: RunDirectory) -> None:
-    """--fresh: set the old checkpoints aside, and begin the logs again."""
-    if directory.checkpoints.exists():
-        aside = directory.checkpoints.with_name(f"checkpoints-{time.strftime('%Y%m%d-%H%M%S')}")
-        directory.checkpoints.rename(aside)
+    """--fresh: set the old checkpoints and samples aside, and begin the logs again."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for kept in (directory.checkpoints, directory.samples, directory.launcher_log):
+        if kept.exists():
+            kept.rename(kept.with_name(f"{kept.stem}-{stamp}{kept.suffix}"))
     for log in (directory.metrics, directory.audit, directory.path / "skipped.jsonl"):
         log.unlink(missing_ok=True)

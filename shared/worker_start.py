@@ -37,7 +37,12 @@ def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
     return parser
 
 
-def open_run(flags: argparse.Namespace) -> tuple[RunDirectory, Config]:
+_PREPARE = "Make one with 'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
+
+
+def open_run(
+    flags: argparse.Namespace, remedy: str = _PREPARE
+) -> tuple[RunDirectory, Config]:
     """The run directory and its configuration.
 
     Raises:
@@ -45,10 +50,7 @@ def open_run(flags: argparse.Namespace) -> tuple[RunDirectory, Config]:
     """
     run = RunDirectory(flags.run)
     if not run.config.is_file() or not run.index.is_file():
-        raise InputError(
-            f"{flags.run}: is not a prepared run directory. Make one with "
-            "'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
-        )
+        raise InputError(f"{flags.run}: is not a run directory with data. {remedy}")
     return run, load_config(run.config)
 
 

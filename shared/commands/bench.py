@@ -13,9 +13,16 @@ from pathlib import Path
 
 from shared.bench_advice import advise, limit_of
 from shared.bench_runs import BenchRun
-from shared.command_line import PlainParser, add_option_flags, resolve_config
+from shared.command_line import (
+    PlainParser,
+    add_option_flags,
+    number_of_fake_gpus,
+    resolve_config,
+)
+from shared.commands.train import check_data_folders
 from shared.config import Config
-from shared.errors import ConfigError, InputError, TandemError
+from shared.config_file import read_values
+from shared.errors import ConfigError, TandemError
 from shared.gpus import Gpu, Placement, list_gpus, place
 from shared.json_output import stdout_for_json_alone, write_json
 from shared.output_files import make_folder, write_file
@@ -78,15 +85,12 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
     if not 1 <= flags.seconds <= 3600:
         raise ConfigError(f"--seconds {flags.seconds:g}: expected 1 to 3600.")
     if flags.fake_gpus is not None:
-        if not flags.fake_gpus.isdecimal() or not int(flags.fake_gpus) <= 64:
-            raise ConfigError(f"--fake-gpus {flags.fake_gpus}: expected a number from 0 to 64.")
-        flags.values["run"] = {"fake_gpus": int(flags.fake_gpus)}
+        flags.values["run"] = {"fake_gpus": number_of_fake_gpus(flags.fake_gpus)}
     config = resolve_config(flags)
-    if "cache" not in flags.values.get("data", {}):
+    in_file = read_values(Path(flags.config)) if flags.config else {}
+    if not any("cache" in values.get("data", {}) for values in (flags.values, in_file)):
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, cache="off"))
-    for folder in (config.data.train_data, config.data.val_data):
-        if folder is not None and not Path(folder).is_dir():
-            raise InputError(f"{folder}: there is no such folder.")
+    check_data_folders(config)
     return flags, config
 
 
@@ -139,13 +143,17 @@ def measure(
     """Run everything, one after the other; returns what `--json` prints."""
     limits: dict[str, dict] = {}
     modes: list[dict] = []
+
+    def say_pace(part: str, pace: dict) -> None:
+        say(f"   {_WORDS[part]}: {pace['batches_per_s']:.2f} batches/s")
+
     for name, (its_config, placement) in placements.items():
         data = dataclasses.replace(its_config.data, train_data=config.data.train_data)
         bench_run = BenchRun(dataclasses.replace(its_config, data=data), placement, out / name)
-        summary = bench_run.prepare()
+        summary = bench_run.prepare(say)
         what = ("sequential", "data", "model") if name == "single" else ("data", "model")
         say(f"⏱  {_ON[name]}: {', '.join(_WORDS[part] for part in what)} ({seconds:g} s each)")
-        parts = bench_run.parts(what, seconds)
+        parts = bench_run.parts(what, seconds, say_pace)
         if name == "single":
             modes.append({"mode": "sequential", "limit": name, "flags": [], **parts["sequential"]})
         limits[name] = {side: parts[side] for side in ("data", "model")}

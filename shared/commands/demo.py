@@ -10,7 +10,8 @@ from pathlib import Path
 from shared.command_line import PlainParser
 from shared.commands.train import run
 from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
-from shared.errors import TandemError
+from shared.errors import ConfigError, TandemError
+from shared.run_directory import free_name
 from shared.training_run import say_plainly
 from shared.worker_processes import child_environment
 
@@ -31,10 +32,12 @@ def demo_parser() -> PlainParser:
 def main(arguments: list[str]) -> int:
     """Parse the flags and run the whole story."""
     flags = demo_parser().parse_all(arguments)
+    if not 0.1 <= flags.minutes <= 10_000:
+        raise ConfigError(f"--minutes {flags.minutes:g}: expected 0.1 to 10000.")
     out = Path(flags.out)
     say_plainly("🎬 Tandem's demo: a corpus made here, a voice trained on two fake GPUs")
     corpus = _make_corpus(out / "corpus")
-    run_dir = _free_name(out / "run")
+    run_dir = free_name(out / "run")
     config = Config(
         data=DataConfig(train_data=str(corpus), data_gpu=0, model_gpu=1, batch_size=4),
         model=ModelConfig(model_size="tiny"),
@@ -59,14 +62,6 @@ def _make_corpus(folder: Path) -> Path:
     say_plainly(f"🎙  Speaking {_NUM_UTTERANCES} sentences of our own with espeak-ng into {folder}")
     _child("data_worker.demo_corpus", "--out", str(folder), "--num", str(_NUM_UTTERANCES))
     return folder
-
-
-def _free_name(base: Path) -> Path:
-    candidate, number = base, 1
-    while candidate.exists():
-        number += 1
-        candidate = base.with_name(f"{base.name}-{number}")
-    return candidate
 
 
 def _child(module: str, *arguments: str) -> None:

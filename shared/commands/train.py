@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from shared.command_line import resolve_config, train_parser
@@ -20,7 +21,8 @@ from shared.errors import InputError
 from shared.gpus import Placement, list_gpus, place
 from shared.preparation_step import prepare_run
 from shared.progress_line import can_rewrite
-from shared.run_directory import RunDirectory
+from shared.run_directory import RunDirectory, free_name
+from shared.run_environment import write_environment
 from shared.run_resume import can_go_on, check_init_from, start_over, with_absolute_paths
 from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import STOP_SIGNALS, RunResult, TrainingRun, say_plainly
@@ -55,7 +57,9 @@ def _interrupt(number: int, frame: object) -> None:
 def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     placement = place(config.data, list_gpus(config.run.fake_gpus))
-    _check_data_folders(config)
+    if not config.data.train_data:
+        raise InputError("no --train-data was given: name the folder that holds the speech.")
+    check_data_folders(config)
     _check_endpoint(config)
     run_dir = config.run.run_dir or _new_run_dir()
     directory = RunDirectory(run_dir)
@@ -84,9 +88,9 @@ def _run_locked(
     config = dataclasses.replace(
         config, run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id)
     )
-    say = _LoggedSay(directory)
     if config.run.fresh:
         start_over(directory)
+    say = _LoggedSay(directory)
     write_config(config, directory.config)
     if goes_on:
         say(f"📂 Going on with {run_dir}; its data was looked at when it began")
@@ -99,10 +103,11 @@ def _run_locked(
         say(f"   python -m data_worker --run {run_dir}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
+    write_environment(directory, placement)
     with _view(config, directory, placement, started_s) as view:
         if view is not None:
             say.show = view.say
-        report = view.report if view is not None else lambda worker, report: None
+        report = view.report if view is not None else _PlainPhases(say)
         result = TrainingRun(config, directory, placement, say, started_s, report).watch()
     say.show = say_plainly
     if config.run.report and not result.at_once:
@@ -128,22 +133,34 @@ def _view(config: Config, directory: RunDirectory, placement: Placement, started
     )
 
 
+class _PlainPhases:
+    """Says, where no view shows it, that a process has begun with what may take minutes."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._said: set[str] = set()
+
+    def __call__(self, worker: str, report: dict) -> None:
+        is_long = report.get("kind") == "phase" and report.get("name") == "compiling"
+        if is_long and worker not in self._said:
+            self._said.add(worker)
+            self._say(f"⏳ {worker}: compiling; on a GPU this can take a minute or two")
+
+
 def _num_lines(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def _new_run_dir() -> str:
-    base = Path("runs") / time.strftime("%Y%m%d-%H%M%S")
-    candidate, number = base, 1
-    while candidate.exists():
-        number += 1
-        candidate = base.with_name(f"{base.name}-{number}")
-    return str(candidate)
+    return str(free_name(Path("runs") / time.strftime("%Y%m%d-%H%M%S")))
 
 
-def _check_data_folders(config: Config) -> None:
-    if not config.data.train_data:
-        raise InputError("no --train-data was given: name the folder that holds the speech.")
+def check_data_folders(config: Config) -> None:
+    """Whether what the flags name is there at all.
+
+    Raises:
+        InputError: it is not.
+    """
     for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
         if folder is not None and not Path(folder).exists():
             raise InputError(f"{flag} {folder}: there is no such folder or metadata file.")

@@ -6,17 +6,19 @@ import argparse
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shared import machine_checks
 from shared.check_children import CheckChildren
-from shared.command_line import PlainParser, resolve_config
+from shared.command_line import PlainParser, number_of_fake_gpus, resolve_config
 from shared.endpoints import default_endpoint, remove_socket
 from shared.errors import TandemError
 from shared.gpus import Gpu, list_gpus
 from shared.machine_checks import CheckFailed, Stopwatch
+from shared.progress_line import ProgressLine
 from shared.training_run import say_plainly
 
 TITLES = (
@@ -65,7 +67,7 @@ def validate_parser() -> PlainParser:
     )
     parser.add_argument("--data-gpu", type=int, default=0, metavar="N", help="data GPU [0]")
     parser.add_argument("--model-gpu", type=int, default=1, metavar="N", help="model GPU [1]")
-    parser.add_argument("--fake-gpus", type=int, metavar="N", choices=range(65),
+    parser.add_argument("--fake-gpus", metavar="N",
                         help="believe in this many GPUs and use shares of the CPU instead")
     return parser
 
@@ -75,6 +77,8 @@ def _read_flags(arguments: list[str]) -> argparse.Namespace:
     if flags.fake_gpus is None:
         nothing = argparse.Namespace(values={}, config=None)
         flags.fake_gpus = resolve_config(nothing).run.fake_gpus  # of the environment
+    else:
+        flags.fake_gpus = number_of_fake_gpus(flags.fake_gpus)
     return flags
 
 
@@ -106,19 +110,23 @@ def _checks(flags, gpus: list[Gpu], folder: Path) -> Iterator[Callable[[], list[
 
 
 def _run_checks(checks: Iterator[Callable[[], list[str]]]) -> bool:
+    shown = ProgressLine(sys.stdout, say_plainly)
     try:
         for number, (title, check) in enumerate(zip(TITLES, checks, strict=True), start=1):
             watch = Stopwatch()
+            shown.show(number - 1, len(TITLES), title)
             try:
                 saw = check()
             except TandemError as error:
-                failed = machine_checks.with_remedy(error, "The log of the process says more.")
-                _say_failure(number, title, watch.lap(), failed)
+                shown.clear()
+                _say_failure(number, title, watch.lap(), machine_checks.as_failed_check(error))
                 return False
+            shown.clear()
             say_plainly(f"✅ {number}/{len(TITLES)} {title} ({watch.lap():.1f} s)")
             for line in saw:
                 say_plainly(f"      {line}")
     finally:
+        shown.clear()
         checks.close()
     say_plainly("🎉 All validation checks passed!")
     say_plainly("Your system is ready for dual-GPU training.")

@@ -83,7 +83,10 @@ def _outliers(summary: dict) -> str:
         rows = [[o["line"], o["id"], o["kind"], o["note"]] for o in outliers[:_MOST_ROWS]]
         named = table(("line", "id", "what", "note"), rows)
         listed = [paragraph(f"Usable, but: {counted}.")]
-        listed.append(named if len(rows) <= 40 else folded("Every one of them", named))
+        listed.append(named if len(rows) <= 40 else folded("Each of them", named))
+        if len(outliers) > len(rows):
+            left = len(outliers) - len(rows)
+            listed.append(paragraph(f"… and {left:,} more; --json names them all.", "soft"))
     else:
         listed = [paragraph("Nothing stands out among the usable rows.", "soft")]
     if summary["verify"] != "decode":

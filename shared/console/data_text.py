@@ -138,7 +138,7 @@ def _outliers(summary: dict, width: int) -> Iterator[str]:
             )
         if count > len(shown):
             yield from _wrapped(
-                f"… and {count - len(shown):,} more; --html and --json name them all", width,
+                f"… and {count - len(shown):,} more; --json names them all", width,
                 "     ", "     ",
             )
     if summary["texts_of_several_speakers"]:

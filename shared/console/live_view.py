@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -14,13 +13,14 @@ from rich.text import Text
 
 from shared.durations import clock
 from shared.steadiness import steadiness
+from shared.trend import trend
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY_S = 120
 _LOSSES = 400
 _WIDEST = 124
 _FRAME = 4  # columns of the panel's own
-_LABEL = 10
+_LABEL = 11
 _SMALLEST_HISTORY = 12
 _WORKING = ("training", "serving")  # phases that the shares say all about
 
@@ -33,13 +33,14 @@ class Lane:
         self._now = now
         self.shares: deque[float] = deque(maxlen=_HISTORY_S)
         self.memory_mb = 0
+        self.cached = 0  # utterances whose features need not be made again
         self._phase, self._since_s = "starting", now()
 
     def enter(self, phase: str) -> None:
         if phase != self._phase:
             self._phase, self._since_s = phase, self._now()
 
-    def lines(self, width: int) -> list[Text]:
+    def lines(self, width: int, with_history: bool = True) -> list[Text]:
         """Label, share, memory, history, steadiness and phase, in as few lines as they fit."""
         share = f"{100 * self.shares[-1]:3.0f} %" if self.shares else "  – %"
         head = Text.assemble(
@@ -47,14 +48,17 @@ class Lane:
         )
         steady = steadiness(self.shares)
         tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
+        if self.cached:
+            tail.append(f"  cached {self.cached:,}")
         if self._phase not in _WORKING:
             tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
         room = width - head.cell_len - tail.cell_len - 2
-        if room >= _SMALLEST_HISTORY:
+        if with_history and room >= _SMALLEST_HISTORY:
             return [head + self._history(room) + Text("  ") + tail]
+        below = [self._history(width)] if with_history else []
         if head.cell_len + tail.cell_len <= width:
-            return [head + tail, self._history(width)]
-        return [head, tail, self._history(width)]
+            return [head + tail, *below]
+        return [head, tail, *below]
 
     def _history(self, width: int) -> Text:
         recent = list(self.shares)[-width:]
@@ -131,6 +135,7 @@ class LiveView:
         elif kind == "busy":
             lane.shares.append(float(report.get("share", 0)))
             lane.memory_mb = int(report.get("memory_mb", 0))
+            lane.cached = int(report.get("cached", 0))
             self._queue_depth = int(report.get("queue_depth", self._queue_depth))
         elif kind == "metrics" and report.get("val_loss") is not None:
             self._val_loss = float(report["val_loss"])
@@ -151,12 +156,16 @@ class LiveView:
         """Everything, as wide as the terminal is; nothing is left away where that is little."""
         width = min(self._console.width, _WIDEST)
         inner = max(10, width - _FRAME)
-        lanes = [line for _, lane in sorted(self._lanes.items()) for line in lane.lines(inner)]
-        return Panel(
-            Group(*lanes, self._queue_line(inner), *self._epoch_line(inner),
-                  *self._verdict_lines(), *wrapped(self._numbers(), inner)),
-            title="tandem", border_style="dim", width=width,
-        )  # fmt: skip
+        below = [self._queue_line(inner), *self._epoch_line(inner), *self._verdict_lines(),
+                 *wrapped(self._numbers(), inner)]  # fmt: skip
+        lanes = self._lane_lines(inner, with_history=True)
+        if len(lanes) + len(below) + _FRAME > self._console.height:
+            lanes = self._lane_lines(inner, with_history=False)  # numbers say more than bars
+        return Panel(Group(*lanes, *below), title="tandem", border_style="dim", width=width)
+
+    def _lane_lines(self, width: int, with_history: bool) -> list[Text]:
+        lanes = [lane for _, lane in sorted(self._lanes.items())]
+        return [line for lane in lanes for line in lane.lines(width, with_history)]
 
     def _queue_line(self, width: int) -> Text:
         count = f" {self._queue_depth}/{self._buffer_size}"
@@ -191,7 +200,7 @@ class LiveView:
         if metrics.get("total_steps"):
             parts[0] += f"/{int(metrics['total_steps'])}"
         if self._losses:
-            parts.append(f"loss {self._losses[-1]:.3f} {self._trend()}".rstrip())
+            parts.append(f"loss {self._losses[-1]:.3f} {trend(self._losses)}".rstrip())
         if self._val_loss is not None:
             parts.append(f"validation {self._val_loss:.3f}")
         if metrics.get("steps_per_s"):
@@ -201,15 +210,6 @@ class LiveView:
         if metrics.get("left_s") is not None and metrics.get("steps_per_s"):
             parts.append(f"left {clock(self._left(float(metrics['left_s'])))}")
         return parts
-
-    def _trend(self) -> str:
-        """Down or up, from the older to the newer half; level where their noise is larger."""
-        if len(self._losses) < 8:
-            return ""
-        older, newer = np.array_split(np.array(self._losses), 2)
-        change = newer.mean() - older.mean()
-        noise = np.hypot(older.std() / len(older) ** 0.5, newer.std() / len(newer) ** 0.5)
-        return "→" if abs(change) <= noise else "↘" if change < 0 else "↗"
 
 
 def _memory(megabytes: int) -> str:

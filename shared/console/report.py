@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
-import platform
 import time
 from pathlib import Path
 
@@ -20,11 +18,11 @@ from shared.durations import clock
 from shared.options import rules_of
 from shared.output_files import write_file
 from shared.run_directory import RunDirectory
+from shared.run_environment import versions_here
 from shared.steadiness import steadiness
 from shared.verdict import Measured, judge
 
 _MOST_ROWS = 500
-_PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
 
 
 def write_report(run_dir: str | os.PathLike, ending: str = "") -> Path:
@@ -48,7 +46,7 @@ def report_page(story: RunStory, ending: str) -> str:
     if story.steps:
         parts += [
             section(
-                "The two GPUs",
+                "The two GPUs" if "CPU" not in _both(story) else "The two sides",
                 panel(report_pictures.gpus_and_queue(story)),
                 paragraph(_steadiness(story), "soft"),
             ),
@@ -58,8 +56,8 @@ def report_page(story: RunStory, ending: str) -> str:
                 panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),
                 paragraph(_verdict(story)),
                 paragraph("Blue: the model process at work. Red: the model process waiting, and "
-                          "what for. Orange: making a batch and bringing it to the model GPU, which "
-                          "goes on at the same time; reading and decoding are added up over the "
+                          "what for. Orange: making a batch and bringing it to the model's device, "
+                          "which goes on at the same time; reading and decoding are added up over the "
                           "reader threads.", "soft"),
             ),
             section("Padding and speed", panel(report_pictures.pace(story))),
@@ -71,7 +69,7 @@ def report_page(story: RunStory, ending: str) -> str:
         _quarantine(story.quarantine),
         _restarts(story),
         _configuration(story),
-        _versions(),
+        _environment(story),
     ]
     return page(f"Run {story.name}", f"written {time.strftime('%Y-%m-%d %H:%M:%S')}", parts)
 
@@ -98,13 +96,17 @@ def _facts(story: RunStory) -> str:
             pairs.append((_rounded(number(best, "val_mel")),
                           f"best held-out mel error, step {best['step']:,}"))
         if len(share):
-            pairs.append((f"{np.median(share):.0%}", "model GPU busy (median second)"))
+            pairs.append((f"{np.median(share):.0%}", f"{story.device('model')} busy (median second)"))
         pairs.append((f"{_wait_share(story):.1%}", "of its time waiting for data"))
     pairs += [
         (f"{len(story.quarantine):,}", "utterances left out"),
         (f"{len(story.restarts):,}", "restarts of a process"),
     ]
     return facts(pairs)
+
+
+def _both(story: RunStory) -> str:
+    return f"{story.device('data')}, {story.device('model')}"
 
 
 def _wait_share(story: RunStory) -> float:
@@ -124,10 +126,10 @@ def _steadiness(story: RunStory) -> str:
     share = report_pictures.busy_windows(story)[1]
     steady = steadiness(share)
     if steady is None:
-        return "Too short a run to say how steady the model GPU was."
+        return f"Too short a run to say how steady the {story.device('model')} was."
     pauses = " Red: where it stood still between two starts." if story.pauses_s else ""
     return (
-        f"Model GPU: 5th percentile of its one-second windows {steady.low:.0%}, median "
+        f"The {story.device('model')}: 5th percentile of its one-second windows {steady.low:.0%}, median "
         f"{steady.middle:.0%}, ratio {steady.ratio} (1 is perfectly steady). Dashed: the queue's "
         f"bound.{pauses}"
     )
@@ -148,13 +150,17 @@ def _quarantine(records: list[dict]) -> str:
     ]
     if not rows:
         return section("Left out", paragraph("Every utterance was used.", "soft"))
-    more = ""
-    if len(records) > len(rows):
-        more = paragraph(f"… and {len(records) - len(rows):,} more in quarantine.jsonl.", "soft")
+    more = _and_more(len(records), "quarantine.jsonl")
     titles = ("line", "id", "file", "kind", "reason", "from batch")
     listed = table(titles, rows)
     return section(f"Left out: {len(records):,}",
                    listed if len(rows) <= 20 else folded("Every one of them", listed), more)
+
+
+def _and_more(count: int, file: str) -> str:
+    """Where the rest of a table is that would be too long for a page."""
+    left = count - _MOST_ROWS
+    return paragraph(f"… and {left:,} more in {file}.", "soft") if left > 0 else ""
 
 
 def _restarts(story: RunStory) -> str:
@@ -163,6 +169,7 @@ def _restarts(story: RunStory) -> str:
     return section(
         f"Restarts: {len(story.restarts):,}",
         table(("when", "what happened"), story.restarts[:_MOST_ROWS]),
+        _and_more(len(story.restarts), "launcher.log"),
     )
 
 
@@ -190,14 +197,12 @@ def _plain(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _versions() -> str:
-    rows = [["python", platform.python_version()], ["system", platform.platform()]]
-    for package in _PACKAGES:
-        try:
-            rows.append([package, importlib.metadata.version(package)])
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return section("Versions", table(("what", "version"), rows))
+def _environment(story: RunStory) -> str:
+    rows = [[f"{role} process", each] for role, names in story.devices.items() for each in names]
+    rows += [list(pair) for pair in (story.versions or versions_here()).items()]
+    # Of a run from before they were written down.
+    remark = paragraph("Of the machine that wrote this page.", "soft") if not story.versions else ""
+    return section("Devices and versions", table(("what", "which"), rows), remark)
 
 
 def _rounded(value: float) -> str:

@@ -61,8 +61,8 @@ def gpus_and_queue(story: RunStory) -> str:
 
     def paint(figure: Figure) -> None:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.4))
-        _line(upper, when_s / unit_s, share, MODEL, "model GPU")
-        _line(upper, clock, data_share, DATA, "data GPU")
+        _line(upper, when_s / unit_s, share, MODEL, story.device("model"))
+        _line(upper, clock, data_share, DATA, story.device("data"))
         upper.set_ylim(0, 1.02)
         upper.yaxis.set_major_formatter(PercentFormatter(1.0))
         upper.set_ylabel("busy")
@@ -82,7 +82,7 @@ def gpus_and_queue(story: RunStory) -> str:
             for pause_s in story.pauses_s:
                 axes.axvline(pause_s / unit_s, color=BAD, linewidth=1, linestyle=(0, (2, 2)))
 
-    return draw("Busy share of the data GPU and the model GPU, and queue depth, over time", 4.6,
+    return draw("Busy share of both sides, and queue depth, over time", 4.6,
                 paint)
 
 

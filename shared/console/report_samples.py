@@ -21,8 +21,10 @@ def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
     for step in steps:
         samples = [(wav, wav.with_suffix(".png")) for wav in sorted(step.glob("*.wav"))]
         size = sum(_size(path) for pair in samples for path in pair)
-        if size > room:
+        if size > room and shown:
             break
+        while size > room and len(samples) > 1:  # of the newest step at least one is shown
+            size -= sum(map(_size, samples.pop()))
         room -= size
         inner = "".join(_sample(wav, picture) for wav, picture in samples)
         if inner:

@@ -12,8 +12,9 @@ from shared.config import Config
 from shared.config_file import load_config
 from shared.errors import InputError, TandemError
 from shared.run_directory import RunDirectory
+from shared.run_environment import read_environment
 
-_RESTART_WORDS = "starting it again"
+_RESTART_WORDS = ("starting it again", "its spare takes over")
 _ENDINGS = ("🏁", "⏹", "❌")
 _STAMP_CHARACTERS = 20  # of a launcher.log line: its date and time
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
@@ -38,6 +39,13 @@ class RunStory:
     quarantine: list[dict]
     restarts: list[tuple[str, str]]  # when, what was said
     ending: str
+    versions: dict[str, str]  # that the run was made with; empty where nobody wrote them down
+    devices: dict[str, list[str]]  # by role, the same
+
+    def device(self, role: str) -> str:
+        """"data GPU" or "data CPU", as it was."""
+        on_cpu = self.devices.get(role) == ["CPU"]
+        return f"{role} {'CPU' if on_cpu else 'GPU'}"
 
 
 def read_run(run_dir: str | Path) -> RunStory:
@@ -61,6 +69,7 @@ def read_run(run_dir: str | Path) -> RunStory:
     steps = [record for record in records if "step_ms" in record and _is_number(record.get("time"))]
     clock_s, pauses_s = _running_clock([float(record["time"]) for record in steps])
     said = _said(run.launcher_log)
+    versions, devices = read_environment(run)
     endings = [line for _, line in said if line.startswith(_ENDINGS)]
     return RunStory(
         name=run.path.resolve().name,
@@ -72,8 +81,12 @@ def read_run(run_dir: str | Path) -> RunStory:
         pauses_s=pauses_s,
         validations=[record for record in records if _is_number(record.get("val_loss"))],
         quarantine=_json_lines(run.quarantine),
-        restarts=[(when, line) for when, line in said if _RESTART_WORDS in line],
+        restarts=[
+            (when, line) for when, line in said if any(words in line for words in _RESTART_WORDS)
+        ],
         ending=endings[-1] if endings else "",
+        versions=versions,
+        devices=devices,
     )
 
 

@@ -41,6 +41,7 @@ def test_what_was_put_in_comes_out_bit_for_bit(tmp_path, kind, frames):
     found = cache.get(3)
     assert found.dtype == np.float32
     assert found.tobytes() == features(frames).tobytes()
+    assert cache.num_entries == 1
     assert cache.get(4) is None
 
 

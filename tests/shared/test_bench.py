@@ -170,7 +170,7 @@ def test_the_stronger_gpu_trains_and_wrong_indices_are_refused():
 def test_wrong_flags_are_refused_before_anything_starts(tmp_path):
     for arguments, said in (
         (["--seconds", "0"], "--seconds 0: expected 1 to 3600"),
-        (["--fake-gpus", "many"], "--fake-gpus many: expected a number"),
+        (["--fake-gpus", "many"], "--fake-gpus: found 'many'; expected a whole number"),
         (["--bath-size", "3"], "Did you mean --batch-size"),
     ):
         with pytest.raises(ConfigError, match=said):

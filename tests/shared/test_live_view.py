@@ -32,8 +32,8 @@ def metrics(step=120, **changes):
 def draw():
     """Tells a view what a run told, and gives what it shows."""
 
-    def draw(width, *told, says=(), clock=None, **settings):
-        console = Console(file=io.StringIO(), width=width, height=60, color_system=None)
+    def draw(width, *told, says=(), clock=None, height=60, **settings):
+        console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
         view = LiveView(50, START_S, console=console, now=clock or Clock(), **settings)
         for worker, report in told:
             view.report(worker, report)
@@ -133,3 +133,20 @@ def test_a_resized_terminal_gets_a_clean_screen():
         assert "model GPU" in after
         view.report("model_worker", metrics())
     assert console.file.getvalue().count("\x1b[2J") == 1
+
+
+def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cached(draw):
+    told = [
+        (f"data_worker-{n}", {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234})
+        for n in range(2)
+    ]
+    shown = draw(80, *told)
+    assert "data GPU   100 %" in shown and "data GPU 1 100 %" in shown
+    assert shown.count("cached 1,234") == 2
+
+
+def test_on_a_low_terminal_the_bars_go_and_the_numbers_stay(draw):
+    shown = draw(40, *a_run(), left_out=3, height=16)
+    assert len(shown.splitlines()) <= 16
+    assert not re.search("[▁▂▃▄▅▆▇]{8}", shown)
+    assert "98 %" in shown and "restarts" in shown and "waiting for" in shown

@@ -14,8 +14,10 @@ from shared.console.report import write_report
 from shared.console.report_samples import samples_section
 from shared.console.run_story import read_run
 from shared.errors import InputError
+from shared.gpus import Gpu, Placement
 from shared.output_files import wav_bytes
 from shared.run_directory import RunDirectory
+from shared.run_environment import write_environment
 
 START_S = 1_700_000_000.0
 
@@ -85,11 +87,30 @@ def test_the_report_tells_the_whole_run(run):
     assert balance.open == []
     assert "first &amp; last" in page
     for words in ("The two GPUs", "Loss", "Where the time went", "Padding and speed", "Samples",
-                  "Left out: 1", "Restarts: 1", "Configuration", "Versions", "Finished.",
+                  "Left out: 1", "Restarts: 1", "Configuration", "Devices and versions", "Finished.",
                   "was ended by SIGKILL", "&lt;b&gt;cut short", "data.batch_size", "tensorflow"):
         assert words in page, words
     assert page.count("<svg") == 4 and page.count("<audio") == 2 and page.count("<img") == 2
     assert ">readers<" not in page  # a count among the timings is no time
+
+
+def test_the_report_names_devices_and_versions_of_the_run_not_of_its_writer(run):
+    assert "Of the machine that wrote this page" in write_report(run.path).read_text("utf-8")
+    gpu = Gpu(3, "GeForce", "GPU-aaaa", 24 << 10, 3)
+    write_environment(run, Placement(multi_gpu=False, data_gpus=(), model_gpu=gpu))
+    found = json.loads(run.environment.read_text())
+    found["versions"]["tensorflow"] = "1.0 of old"
+    run.environment.write_text(json.dumps(found))
+    page = write_report(run.path).read_text("utf-8")
+    for words in ("1.0 of old", "GPU 3: GeForce, 24 GB", "model GPU busy", "The two sides"):
+        assert words in page, words
+    assert "Of the machine that wrote" not in page
+
+
+def test_a_spare_that_took_over_counts_as_a_restart(run):
+    with open(run.launcher_log, "a", encoding="utf-8") as log:
+        log.write("2026-01-01 10:00:30 ⚠️  data_worker-0: killed by SIGKILL; its spare takes over\n")
+    assert "Restarts: 2" in write_report(run.path).read_text("utf-8")
 
 
 def test_the_report_says_what_the_run_waited_for_and_what_would_help(run):
