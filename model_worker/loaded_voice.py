@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import keras
 import numpy as np
@@ -12,13 +12,11 @@ import tensorflow as tf
 from model_worker.acoustic_model import AcousticModel, Statistics, build_model
 from model_worker.checkpoint_files import Checkpoint
 from model_worker.speaking_graph import SYMBOL_MULTIPLE, speaking_function
-from model_worker.spoken_text import EncodedPiece, TextEncoder
-from model_worker.voice_checkpoint import averaged_checkpoint
+from model_worker.spoken_text import EncodedPiece
 from shared.buckets import round_up
-from shared.errors import CheckpointError, InputError
+from shared.errors import CheckpointError
 from shared.index import Index
 from shared.mel import LOG_FLOOR, MEL_BINS
-from shared.run_directory import RunDirectory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,20 +53,10 @@ def load_model(index: Index, model_size: str, checkpoint: Checkpoint) -> Acousti
 
 
 class Voice:
-    """Speaks symbols or text in the voice of a reference mel."""
+    """Speaks symbols in the voice of a reference mel."""
 
-    def __init__(self, model: AcousticModel, index: Index):
+    def __init__(self, model: AcousticModel):
         self._speak = speaking_function(model)
-        self._index = index
-        self._encoder: TextEncoder | None = None
-
-    @classmethod
-    def load(
-        cls, run: RunDirectory, model_size: str, on_skip: Callable[[str], None] = print
-    ) -> Voice:
-        """The voice of a run directory. Raises as `averaged_checkpoint` and `load_model` do."""
-        index = Index.load(run.index)
-        return cls(load_model(index, model_size, averaged_checkpoint(run, on_skip)), index)
 
     def warm_up(self, reference_mel: np.ndarray) -> None:
         """Trace and optimise the graph, so that the first sentence is as fast as the others."""
@@ -112,25 +100,6 @@ class Voice:
             spoken = self.speak_ids(piece.symbols, reference_mel, speed, pitch_semitones)
             mels.append(np.concatenate([spoken.mel, silence(round(piece.pause_frames / speed))]))
         return mels
-
-    def speak_text(
-        self,
-        text: str,
-        reference_mel: np.ndarray,
-        speed: float = 1.0,
-        pitch_semitones: float = 0.0,
-    ) -> np.ndarray:
-        """The mel of a text of any length: float32 (frames, 80), natural log.
-
-        Raises:
-            InputError: nothing in the text has a sound.
-        """
-        if self._encoder is None:
-            self._encoder = TextEncoder(self._index)
-        pieces = self._encoder.encode(text)
-        if not pieces:
-            raise InputError(f"Nothing in the text {text[:40]!r} can be spoken.")
-        return np.concatenate(self.speak_pieces(pieces, reference_mel, speed, pitch_semitones))
 
 
 def silence(num_frames: int) -> np.ndarray:

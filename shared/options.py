@@ -10,8 +10,6 @@ from typing import Any
 
 from shared.errors import ConfigError
 
-_ABSENT = object()
-
 
 @dataclasses.dataclass(frozen=True)
 class Rule:

@@ -91,11 +91,6 @@ class StreamLayout:
             return StreamPlace("train", whole * self._stretch + within, whole)
         return StreamPlace("validation", within - stretch, whole)
 
-    def train_batch_of(self, n: int) -> int | None:
-        """Which training batch is batch `n` of the stream; None when it is a validation batch."""
-        place = self.place(n)
-        return place.number if place.kind == "train" else None
-
     def num_train_batches_before(self, n: int) -> int:
         """How many of the batches 0 … n-1 of the stream are training batches.
 

@@ -20,8 +20,6 @@ from data_worker.preparation.rows import BAD, DEFAULT_SPEAKER, LeftOut, Row
 from shared.errors import DataError
 from shared.index import TRAIN, TRAIN_ROOT, VALIDATION
 
-FORMATS = ("auto", "ljspeech", "path-text", "path-speaker-text", "coqui", "vctk", "common-voice")
-
 _SUFFIXES = (".csv", ".txt", ".tsv", ".psv")
 _TRAIN_NAMES = ("metadata_train.csv", "metadata.csv", "metadata.txt", "validated.tsv", "train.tsv",
                 "train.csv", "train.txt")

@@ -366,11 +366,8 @@ def test_the_layout_in_closed_form_equals_the_stream_written_out(every, held_out
         assert layout.place(n) == place
         assert layout.num_train_batches_before(n) == num_train
         if place[0] == "train":
-            assert layout.train_batch_of(n) == place[1]
             assert layout.stream_index_of_train(place[1]) == n
             num_train += 1
-        else:
-            assert layout.train_batch_of(n) is None
     if total is not None:
         assert layout.num_train_batches_before(len(stream)) == total
         with pytest.raises(IndexError):
