@@ -9,6 +9,8 @@ from collections import OrderedDict
 _STRANGER = (32.0, 8.0)
 _KNOWN = (512.0, 64.0)
 _ALL_STRANGERS = (256.0, 64.0)
+# A data process says Hello while nobody listens too: a day of them may come at once.
+_INTRODUCTIONS = (100_000.0, 64.0)
 _MAX_REMEMBERED = 1024
 
 
@@ -37,17 +39,33 @@ class PeerLimits:
 
     def __init__(self) -> None:
         self._peers: OrderedDict[bytes, _Allowance] = OrderedDict()
+        self._introduced: OrderedDict[bytes, _Allowance] = OrderedDict()
         self._strangers = _Allowance(*_ALL_STRANGERS)
 
     def bears(self, peer: bytes, is_known: bool, now_s: float) -> bool:
         """Whether one more useless message from this peer is borne."""
-        limits = _KNOWN if is_known else _STRANGER
-        allowance = self._peers.pop(peer, None) or _Allowance(*limits)
-        self._peers[peer] = allowance
-        while len(self._peers) > _MAX_REMEMBERED:
-            self._peers.popitem(last=False)
+        allowance = _allowance_of(self._peers, peer, _KNOWN if is_known else _STRANGER)
         return allowance.take(now_s) and (is_known or self._strangers.take(now_s))
+
+    def bears_introduction(self, peer: bytes, now_s: float) -> bool:
+        """Whether one more introduction of a data process of this run is borne.
+
+        Strangers have no part in it, or a flood of them would keep an honest replacement out.
+        """
+        return _allowance_of(self._introduced, peer, _INTRODUCTIONS).take(now_s)
 
     def forget(self, peer: bytes) -> None:
         """It has left, or is known from now on."""
         self._peers.pop(peer, None)
+        self._introduced.pop(peer, None)
+
+
+def _allowance_of(
+    allowances: OrderedDict[bytes, _Allowance], peer: bytes, limits: tuple[float, float]
+) -> _Allowance:
+    """The peer's own; those of whom nothing was heard for longest are dropped for it."""
+    allowance = allowances.pop(peer, None) or _Allowance(*limits)
+    allowances[peer] = allowance
+    while len(allowances) > _MAX_REMEMBERED:
+        allowances.popitem(last=False)
+    return allowance

@@ -225,10 +225,13 @@ class Receiver:
             self.refused[what] += 1
         if self._limits.bears(peer, peer in self._peers, time.monotonic()):
             return True
+        self._hang_up(peer)
+        return False
+
+    def _hang_up(self, peer: bytes) -> None:
         self.refused["hung up on"] += 1
         self._socket.hang_up_on_sender()
         self._forget(peer, "it sent too many messages of no use")
-        return False
 
     def _note_refusal(self, reason: str) -> None:
         """The first refusals are told one by one, those after them are counted."""
@@ -256,10 +259,11 @@ class Receiver:
         if reason:
             self._refuse(peer, reason)
             return
-        if not self._bears(peer):  # once a second is well; a thousand times is not
+        now_s = time.monotonic()
+        if not self._limits.bears_introduction(peer, now_s):
+            self._hang_up(peer)
             return
         self._socket.admit_sender()
-        now_s = time.monotonic()
         is_new = peer not in self._peers
         if is_new:
             for other, known in list(self._peers.items()):

@@ -38,8 +38,22 @@ def test_strangers_who_come_back_under_other_names_are_counted_together():
     assert limits.bears(b"late", False, 10.0)
 
 
+def test_an_introduction_is_borne_whatever_strangers_have_used_up():
+    limits = PeerLimits()
+    sum(num_borne(limits, bytes([number])) for number in range(100))
+    assert not limits.bears(b"stranger", False, 0.0)
+    assert limits.bears_introduction(b"replacement", 0.0)
+
+
+def test_introductions_of_a_night_without_a_model_process_may_come_at_once_but_not_for_ever():
+    limits = PeerLimits()
+    assert all(limits.bears_introduction(b"patient", 0.0) for _ in range(12 * 3600))
+    assert not all(limits.bears_introduction(b"patient", 0.0) for _ in range(100_000))
+
+
 def test_what_is_remembered_is_bounded():
     limits = PeerLimits()
     for number in range(5000):
         limits.bears(number.to_bytes(4), True, 0.0)
-    assert len(limits._peers) <= 1024
+        limits.bears_introduction(number.to_bytes(4), 0.0)
+    assert max(len(limits._peers), len(limits._introduced)) <= 1024

@@ -226,6 +226,27 @@ def test_a_peer_that_floods_is_hung_up_on_and_the_others_do_not_notice(start, fr
     assert setup.receiver.num_workers == 1
 
 
+def test_a_replacement_gets_in_while_strangers_flood(start):
+    setup = start()
+    hostile = [setup.peer("hostile", run="other") for _ in range(20)]
+    for each in hostile:
+        for _ in range(100):
+            each.socket.send(each.hello)
+    hostile[0].wait_until(lambda: setup.receiver.refused["hung up on"] > 10, "the flood")
+    assert setup.peer("good").join().wait_for_tickets(4) == [0, 1, 2, 3]
+
+
+def test_introductions_that_piled_up_while_there_was_no_model_process_are_borne(start):
+    setup = start()
+    patient = setup.peer()
+    for _ in range(2000):
+        patient.socket.send(patient.hello)
+    patient.socket.send(messages.Goodbye(""))  # of no session: answered when all were handled
+    patient.wait_for(messages.Introduce)
+    assert patient.wait_for_tickets(4) == [0, 1, 2, 3]
+    assert not setup.receiver.refused["hung up on"]
+
+
 def test_words_from_outside_can_not_write_on_the_terminal(start):
     setup = start(limit=1)
     peer = setup.peer().join()
