@@ -195,7 +195,7 @@ class Receiver:
         self._socket.forget(peer)
         if known is not None:
             log.warning("data process %s (pid %d) left: %s", known.name, known.pid, _plain(reason))
-        self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+            self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
 
     def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
         if isinstance(received, ProtocolError):
@@ -203,7 +203,7 @@ class Receiver:
             return
         message = received.message
         if isinstance(message, messages.Hello):
-            self._welcome(peer, received.run, message)
+            self._welcome(peer, received, message)
             return
         if peer not in self._peers or received.session != self._socket.session:
             if self._bears(peer, "unknown session"):
@@ -251,8 +251,8 @@ class Receiver:
         if self._bears(peer):
             self._socket.send(peer, messages.Refused(_plain(reason)))
 
-    def _welcome(self, peer: bytes, run: str, hello: messages.Hello) -> None:
-        reason = self._mismatch(run, hello)
+    def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
+        reason = self._mismatch(received.run, hello)
         others = {known.name for known in self._peers.values()} - {hello.worker}
         if not reason and len(others) >= _MAX_PEERS:
             reason = f"there are {_MAX_PEERS} data processes already."
@@ -273,6 +273,9 @@ class Receiver:
             self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
             self._limits.forget(peer)
             self.first_worker_s = self.first_worker_s or now_s
+            if received.session == self._socket.session:
+                # Its connection broke. Memory that it handed over may have been lost with that.
+                self._socket.send(peer, messages.Introduce())
         known = self._peers[peer]
         known.heard_s = now_s
         memory = self._socket.share_memory_with_sender(hello)

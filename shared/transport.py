@@ -40,6 +40,7 @@ _MESSAGES_AT_ONCE = 256  # a peer that floods must not keep its receiver from ev
 # Of one peer: batches that wait to be taken in, and orders that it has not read.
 _MAX_UNREAD_BATCHES = 16
 _MAX_UNREAD_ORDERS = 8192
+_MAX_HUNG_UP = 1024  # who are remembered; no connection has so much unread that more were needed
 _CREDENTIALS = struct.Struct("iII")  # of SO_PEERCRED: process, user, group
 _KEEPALIVE = {zmq.TCP_KEEPALIVE: 1, zmq.TCP_KEEPALIVE_IDLE: 20, zmq.TCP_KEEPALIVE_INTVL: 5,
               zmq.TCP_KEEPALIVE_CNT: 3}  # fmt: skip
@@ -97,6 +98,7 @@ class ServerSocket:
         self._last_frame: zmq.Frame | None = None
         # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
         self._memories: dict[bytes, tuple[str, PeerMemory | None]] = {}
+        self._hung_up: dict[bytes, None] = {}  # oldest first
         self._is_bound = False
         try:
             self.socket.bind(endpoint)
@@ -123,7 +125,13 @@ class ServerSocket:
             self._doorway.admit(descriptor)
 
     def hang_up_on_sender(self) -> None:
-        """End the connection by which the message came that was received last."""
+        """End the connection by which the message came that was received last.
+
+        What else has come by it already is not looked at.
+        """
+        self._hung_up[self._last_frame.bytes] = None
+        if len(self._hung_up) > _MAX_HUNG_UP:
+            del self._hung_up[next(iter(self._hung_up))]
         if (descriptor := self._last_descriptor()) is not None:
             self._doorway.hang_up(descriptor)
 
@@ -181,6 +189,8 @@ class ServerSocket:
         """The messages that are already here, bad ones as the error that they are."""
         for _ in _while_any_wait(self.socket):
             identity, *frames = self.socket.recv_multipart(copy=False)
+            if identity.bytes in self._hung_up:
+                continue
             self._last_frame = identity
             _, memory = self._memories.get(identity.bytes, ("", None))
             try:

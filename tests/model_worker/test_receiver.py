@@ -267,9 +267,30 @@ def test_an_unknown_session_is_asked_to_introduce_itself(start):
     peer.join()
     peer.socket.session = "of an earlier model process"
     peer.socket.send(peer.batch(0))
-    peer.wait_for(messages.Introduce)
-    assert setup.receiver.refused["unknown session"] == 2
+    peer.wait_until(lambda: setup.receiver.refused["unknown session"] == 2, "the second refusal")
     assert setup.ledger.num_received == 0
+
+
+def test_memory_that_was_lost_with_a_connection_is_not_waited_for(start):
+    setup = start()
+    peer = setup.peer().join()
+    peer.wait_for_tickets(4)
+    nowhere, zmq_socket = setup.server.endpoint + "-nowhere", peer.socket.socket
+    zmq_socket.connect(nowhere)
+    zmq_socket.disconnect(setup.server.endpoint)
+    for _ in range(4):  # as many as there is memory for
+        peer.answer()
+    assert peer.socket.take_memory(1) is None
+    zmq_socket.connect(setup.server.endpoint)
+    zmq_socket.disconnect(nowhere)
+    peer.join()
+    peer.wait_for(messages.Introduce)
+    assert peer.socket.take_memory(1) is not None
+    peer.join()
+    assert peer.wait_for_tickets(4) == [0, 1, 2, 3]
+    for _ in range(4):
+        peer.answer()
+    assert [setup.take().index for _ in range(4)] == [0, 1, 2, 3]
 
 
 def test_batches_come_out_in_order_however_they_came_in(start):

@@ -30,7 +30,8 @@ class Listening:
         self.raw.append(socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S))
         return self.raw[-1]
 
-    def until(self, condition, what):
+    def until(self, condition, what, hang_up=False):
+        """Serve until then; with `hang_up`, on each sender after its first message."""
         poller = zmq.Poller()
         for each in self.server.sockets:
             poller.register(each, zmq.POLLIN)
@@ -41,7 +42,10 @@ class Listening:
             self.refusals += self.server.refused_at_the_door()
             for peer, received in self.server.receive_waiting():
                 self.received.append((peer, received))
-                self.server.admit_sender()
+                if hang_up:
+                    self.server.hang_up_on_sender()
+                else:
+                    self.server.admit_sender()
 
     def close(self):
         for each in self.raw:
@@ -118,6 +122,23 @@ def test_a_sender_can_be_hung_up_on(listening):
     listening.until(lambda: len(listening.received) == 2, "the second message")
     assert listening.received[1][0] != first
     client.close()
+
+
+def test_what_a_sender_has_under_way_when_it_is_hung_up_on_is_not_looked_at(listening):
+    hostile = ClientSocket(listening.endpoint, "run", listening.context)
+    for number in range(10):  # fewer than a socket reads at once
+        hostile.send(messages.Goodbye(str(number)))
+    listening.until(lambda: listening.received, "the first message", hang_up=True)
+    good = ClientSocket(listening.endpoint, "run", listening.context)
+    good.send(messages.Goodbye("still here"))
+    listening.until(
+        lambda: any(received.message.reason == "still here" for _, received in listening.received),
+        "the good one's message",
+    )
+    senders = [peer for peer, _ in listening.received]
+    assert senders.count(senders[0]) == 1  # what it had not sent comes by another connection
+    for client in (hostile, good):
+        client.close()
 
 
 @pytest.mark.parametrize(
