@@ -30,7 +30,7 @@ from shared.transport import ServerSocket
 
 log = logging.getLogger(__name__)
 
-_POLL_MS = 250
+_POLL_MS = 100  # so often it is looked at who has connected
 _PING_EVERY_S = 0.5
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
 _EXCLUSIONS_PER_MESSAGE = 4000

@@ -15,11 +15,14 @@ from collections.abc import Iterator
 
 import zmq
 
+from shared.connection_limit import ConnectionLimit, let_through
 from shared.handshakes import FAILURES, HandshakeWatch, KeyCheck, set_server_keys
 from shared.keys import ServerKeys
 
 MAX_STRANGERS = 64
 STRANGER_S = 15.0  # an honest data process introduces itself within a second
+# Waking up for each event would cost more than what is done about it.
+_LOOK_EVERY_S = 0.1
 _FAILED = (
     "a handshake failed: the peer has another model process's key, or keys where this side has "
     "none (or the reverse), or is no data process at all."
@@ -29,31 +32,51 @@ _FAILED = (
 class Doorway:
     """Keys, handshakes and connections of one listening socket."""
 
-    def __init__(self, context: zmq.Context, socket: zmq.Socket, keys: ServerKeys | None):
-        self._watch = HandshakeWatch(socket, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+    def __init__(
+        self, context: zmq.Context, socket: zmq.Socket, keys: ServerKeys | None, is_tcp: bool
+    ):
+        """Only over TCP can just anyone connect, and only there connections are limited."""
+        self._watch = HandshakeWatch(
+            socket, zmq.EVENT_LISTENING | zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+        )
+        self._limit = ConnectionLimit() if is_tcp else None
+        self._listening: int | None = None
+        self._looked_s = 0.0
         self._key_check = None
         if keys is not None:
             self._key_check = KeyCheck(context, keys)
             set_server_keys(socket, keys)
         self._strangers: dict[int, float] = {}  # descriptor -> since when, oldest first
+        self._admitted: set[int] = set()  # perhaps before it was seen here that they had come
 
     @property
     def sockets(self) -> list[zmq.Socket]:
-        key_check = [self._key_check.socket] if self._key_check is not None else []
-        return [self._watch.socket, *key_check]
+        """Those whose peers wait for an answer."""
+        return [self._key_check.socket] if self._key_check is not None else []
 
     def refusals(self) -> Iterator[str]:
         """Do what is to be done at the door; a sentence for each peer that was turned away."""
         if self._key_check is not None:
             yield from self._key_check.answer_waiting()
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s, num_accepted = now_s, 0
         for kind, value in self._watch.events():
             if kind == zmq.EVENT_ACCEPTED:
-                self._strangers[value] = time.monotonic()
+                num_accepted += 1
+                if value not in self._admitted:
+                    self._strangers[value] = now_s
+            elif kind == zmq.EVENT_LISTENING:
+                self._listening = value
             elif kind == zmq.EVENT_DISCONNECTED:
                 self._strangers.pop(value, None)
+                self._admitted.discard(value)
             elif kind & FAILURES and kind != zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 yield _FAILED  # the key check has told of the other one
         yield from self._turn_away()
+        if self._limit is not None and self._limit.note(num_accepted, now_s):
+            let_through(self._listening, self._limit.share)
 
     def _turn_away(self) -> Iterator[str]:
         while self._strangers:
@@ -70,6 +93,7 @@ class Doorway:
     def admit(self, descriptor: int) -> None:
         """This connection's peer has introduced itself."""
         self._strangers.pop(descriptor, None)
+        self._admitted.add(descriptor)
 
     def hang_up(self, descriptor: int) -> None:
         self._strangers.pop(descriptor, None)

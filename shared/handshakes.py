@@ -6,6 +6,7 @@ by whatever thread has the socket). Both ends watch their handshakes, so that a 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -23,7 +24,9 @@ FAILURES = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
 _AT_ONCE = 64
+_EVENTS_AT_ONCE = 4096
 _CLOSING_S = 1.0
+_NUMBERS = itertools.count()  # one context may have many sockets
 
 
 class KeyCheck:
@@ -61,12 +64,17 @@ class HandshakeWatch:
 
     def __init__(self, socket: zmq.Socket, more_events: int = 0):
         self._watched = socket
-        self.socket = socket.get_monitor_socket(FAILURES | zmq.EVENT_CLOSED | more_events)
+        endpoint = f"inproc://handshakes-{next(_NUMBERS)}"
+        socket.monitor(endpoint, FAILURES | zmq.EVENT_CLOSED | more_events)
+        self.socket = socket.context.socket(zmq.PAIR)
         self.socket.setsockopt(zmq.LINGER, 0)
+        # With a mark, ZeroMQ's only thread for all connections would wait when it is reached.
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.connect(endpoint)
 
     def events(self) -> Iterator[tuple[int, int]]:
         """What has happened since this was last asked: zmq.EVENT_* and its value."""
-        for _ in range(_AT_ONCE):
+        for _ in range(_EVENTS_AT_ONCE):
             if not self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
                 return
             event = recv_monitor_message(self.socket)

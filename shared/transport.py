@@ -32,6 +32,7 @@ _LINGER_MS = 1000  # long enough for a last message, short enough never to hang 
 _HANDSHAKE_MS = 5000
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
+_CONNECT_MS = 2000  # the kernel alone would ask ever more seldom one that is under a flood
 # Sending a frame without a copy costs a notice to Python when it is gone; this much copies faster.
 _COPY_THRESHOLD_BYTES = 1 << 18
 # Half a batch under way keeps one side busy while the other is in Python; the kernel may give less.
@@ -94,7 +95,8 @@ class ServerSocket:
         self.socket.setsockopt(zmq.SNDHWM, _MAX_UNREAD_ORDERS)
         max_frame_bytes = max(codec.MAX_HEADER_BYTES, max_frame_bytes)
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
-        self._doorway = Doorway(context, self.socket, keys)
+        is_tcp = endpoint.startswith("tcp://")
+        self._doorway = Doorway(context, self.socket, keys, is_tcp)
         self._last_frame: zmq.Frame | None = None
         # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
         self._memories: dict[bytes, tuple[str, PeerMemory | None]] = {}
@@ -240,6 +242,7 @@ class ClientSocket:
         _configure(self.socket)
         self.socket.copy_threshold = _COPY_THRESHOLD_BYTES
         self.socket.setsockopt(zmq.SNDBUF, _SEND_BUFFER_BYTES)
+        self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
         self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
         self._watch = HandshakeWatch(self.socket)

@@ -7,7 +7,7 @@ import time
 import pytest
 import zmq
 
-from shared import doorway, messages
+from shared import connection_limit, doorway, messages
 from shared.transport import ClientSocket, ServerSocket
 
 DEADLINE_S = 60.0
@@ -26,8 +26,8 @@ class Listening:
         self.received, self.refusals = [], []
         self.raw: list[socket.socket] = []
 
-    def connect(self):
-        self.raw.append(socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S))
+    def connect(self, timeout_s=DEADLINE_S):
+        self.raw.append(socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s))
         return self.raw[-1]
 
     def until(self, condition, what, hang_up=False):
@@ -139,6 +139,23 @@ def test_what_a_sender_has_under_way_when_it_is_hung_up_on_is_not_looked_at(list
     assert senders.count(senders[0]) == 1  # what it had not sent comes by another connection
     for client in (hostile, good):
         client.close()
+
+
+def test_a_flood_of_connections_is_held_up_and_the_connections_that_are_there_go_on(
+    listening, monkeypatch
+):
+    client = ClientSocket(listening.endpoint, "run", listening.context)
+    client.send(messages.Goodbye("before"))
+    listening.until(lambda: listening.received, "the message")
+    monkeypatch.setattr(connection_limit, "MAX_PER_S", 0)  # each one halves the chance of the next
+    with pytest.raises(TimeoutError):
+        for number in range(1, 100):
+            listening.connect(timeout_s=0.2).sendall(b"GET / HTTP/1.1\r\n\r\n")
+            listening.until(lambda n=number: len(listening.refusals) >= n, "the refusal")
+        pytest.skip("this kernel has no filters for sockets")
+    client.send(messages.Goodbye("meanwhile"))
+    listening.until(lambda: len(listening.received) == 2, "the second message")
+    client.close()
 
 
 @pytest.mark.parametrize(
