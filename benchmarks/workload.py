@@ -140,6 +140,7 @@ class DataSide:
         from data_worker.features import FeatureExtractor
         from shared.config_file import load_config
         from shared.index import Index
+        from shared.reading_record import ReadingRecord
         from shared.run_plan import plan_of
 
         self.config = load_config(run / "config.toml")
@@ -149,7 +150,7 @@ class DataSide:
         self._maker = assembly.make_batch_maker(
             self.config, self.index, self.plan, FeatureExtractor(self.index.mel_basis),
             self._done.put, lambda: None, lambda: 1.0, lambda begins: None, "fake", run, {},
-            lambda num_bytes: None,
+            lambda num_bytes: None, ReadingRecord(),
         )  # fmt: skip
 
     def ask(self, n: int) -> None:

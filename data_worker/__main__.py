@@ -10,7 +10,7 @@ from pathlib import Path
 from shared.cores import BusyMeter
 from shared.endpoints import check_endpoint, connectable, default_endpoint
 from shared.keys import load_client_keys
-from shared.reading_record import suspects_from_environment
+from shared.reading_record import ReadingRecord, rows_left_behind, suspects_from_environment
 from shared.reporting import Reporter
 from shared.supervision import EXIT_INTERRUPTED
 from shared.worker_start import (
@@ -75,26 +75,32 @@ def _work(reporter: Reporter) -> int:
         standing_by.log_as(run, name)
         log.info("the spare (pid %d) takes over as %s", os.getpid(), name)
     convicted: dict[int, str] = {}
-    if suspects:
-        convicted = find_guilty(suspects, lambda row: arguments_of(config, index, row), reporter)
+    with rows_left_behind(run.path) as rows:
+        # The index may have become shorter since a record was left behind.
+        suspects = sorted({*suspects, *(row for row in rows if 0 <= row < len(index))})
+        if suspects:
+            convicted = find_guilty(
+                suspects, lambda row: arguments_of(config, index, row), reporter
+            )
     progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
     socket = ClientSocket(
         endpoint, config.run.run_id, keys=keys, make_memory=lambda: make_memory(config, plan)
     )
-    server = DataServer(
-        socket,
-        make_hello(name, config, index, plan, device_kind, tf.__version__),
-        lambda on_done: make_batch_maker(
-            config, index, plan, extractor, on_done, progress.note, cores.latest,
-            lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
-            socket.take_memory,
-        ),
-        reporter,
-        progress,
-        busy,
-        should_stop,
-    )
-    reason = server.serve()
+    with ReadingRecord.of_this_process(run.path) as record:
+        server = DataServer(
+            socket,
+            make_hello(name, config, index, plan, device_kind, tf.__version__),
+            lambda on_done: make_batch_maker(
+                config, index, plan, extractor, on_done, progress.note, cores.latest,
+                lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
+                socket.take_memory, record,
+            ),
+            reporter,
+            progress,
+            busy,
+            should_stop,
+        )
+        reason = server.serve()
     log.info("ended: %s", reason)
     return EXIT_INTERRUPTED if should_stop() else 0  # 0 would mean: the run is over
 

@@ -130,13 +130,14 @@ def make_batch_maker(
     run: Path,
     convicted: dict[int, str],
     take_memory: Callable[[int], np.ndarray | None],
+    record: ReadingRecord,
 ) -> BatchMaker:
     """Readers, features and cache as one maker of batches."""
     readers = ReaderPool(
         make_loader(config, index, convicted),
         config.data.num_workers or max(2, num_cores()),
         on_progress,
-        record=ReadingRecord.from_environment(),
+        record=record,
     )
     return BatchMaker(
         index,

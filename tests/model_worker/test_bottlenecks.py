@@ -24,6 +24,7 @@ from shared.config import Config, DataConfig
 from shared.cores import BusyMeter
 from shared.exclusions import Exclusions
 from shared.plan import Plan
+from shared.reading_record import ReadingRecord
 from shared.reporting import Reporter
 from shared.run_plan import settings_fingerprint
 from shared.transport import ClientSocket, ServerSocket
@@ -142,7 +143,7 @@ def pipeline(folder, data, index, extractor, link_pause_s):
             assembly.make_hello("data_worker-0", config, index, plan, "cpu", "0"),
             lambda on_done: assembly.make_batch_maker(
                 config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
-                lambda begins: None, "cpu", Path(folder), {}, socket.take_memory,
+                lambda begins: None, "cpu", Path(folder), {}, socket.take_memory, ReadingRecord(),
             ),
             reporter, progress, busy, stop.is_set,
         )  # fmt: skip

@@ -95,11 +95,7 @@ def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(
     runs.finish("one", *flags, "--prepare-only")
     victim = sorted((corpus / "wavs").iterdir())[3]
     # The first time it crashes whoever opens it; what the preparation found is known already.
-    faulty = Path(__file__).resolve().parents[1] / "faulty"
-    crashing = runs.finish(
-        "two", *flags, "--data-workers", "2", TANDEM_FAULTY_FILE=str(victim),
-        PYTHONPATH=os.pathsep.join([str(faulty), runs.environment["PYTHONPATH"]]),
-    )  # fmt: skip
+    crashing = runs.finish("two", *flags, "--data-workers", "2", **crashing_at(runs, victim))
     assert "killed by SIGSEGV; starting it again" in crashing.text
     assert "decoding it crashes the process (SIGSEGV)" in crashing.text
     # The second time it is cut short. By hand, so that the launcher does not look at it again.
@@ -115,6 +111,33 @@ def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(
         assert all("from_batch" in record for record in named)
     assert runs.audit("one") == runs.audit("two")
     assert victim.stem not in runs.audit("one").decode()
+
+
+def test_a_data_worker_started_by_hand_finds_the_file_that_crashed_the_one_before(runs):
+    flags = ("--max-steps", "14", "--max-bad-fraction", "0.2", "--prepare-only")
+    runs.finish("run", *flags)
+    folder = runs.folder / "run"
+    victim = sorted((runs.corpus / "wavs").iterdir())[3]
+    model = runs.python("-m", "model_worker", "--run", str(folder))
+    command = ("-m", "data_worker", "--run", str(folder))
+    first = runs.python(*command, **crashing_at(runs, victim))
+    assert first.wait() == -signal.SIGSEGV, first.text
+    assert [path.name for path in folder.glob(".reading-*")] == [f".reading-{first.pid}"]
+    second = runs.python(*command, **crashing_at(runs, victim))
+    assert (second.wait(), model.wait()) == (0, 0), second.text + model.text
+    assert "guilty, SIGSEGV" in second.text
+    (line,) = (folder / "quarantine.jsonl").read_text().splitlines()
+    assert json.loads(line)["path"] == f"wavs/{victim.name}"
+    assert list(folder.glob(".reading-*")) == []
+
+
+def crashing_at(runs, victim: Path) -> dict[str, str]:
+    """The environment of a process that ends by SIGSEGV where it opens this file."""
+    faulty = Path(__file__).resolve().parents[1] / "faulty"
+    return {
+        "TANDEM_FAULTY_FILE": str(victim),
+        "PYTHONPATH": os.pathsep.join([str(faulty), runs.environment["PYTHONPATH"]]),
+    }
 
 
 def free_port() -> int:
