@@ -13,6 +13,10 @@ from pathlib import Path
 from fault_runs import Life, Run
 
 
+MODEL_KILLED_IN_SAVE = "SIGKILL of the model process while saving"
+MODEL_KILLED = "SIGKILL of the model process while not saving"
+
+
 @dataclasses.dataclass
 class Told:
     """What was done to a run and how it took it."""
@@ -90,49 +94,70 @@ def _model_pids(run: Run) -> list[int]:
 
 
 class KillModel:
-    """SIGKILL of the model process: every other one while a checkpoint is being written."""
+    """SIGKILL of the model process: every other one while a checkpoint is being written.
+
+    It is stopped first and looked at, so that what it was doing when it was killed is known.
+    """
 
     def __init__(self, rng: random.Random, told: Told, most: int, damage: float = 0.0):
         """`damage`: the share of kills after which the newest checkpoint is damaged too."""
         self._rng, self._told, self._most, self._damage = rng, told, most, damage
-        self._life: Life | None = None
+        self._pid: int | None = None
         self._done = 0
         self._killed_s: float | None = None
 
     def act(self, run: Run, now_s: float) -> None:
         for life in run.lives_of("model_worker"):
-            if self._life is None or life.pid != self._life.pid:
-                self._life = life
+            if life.pid != self._pid:
+                self._pid = life.pid
                 self._in_save = self._done % 2 == 0
                 self._saves_left = self._rng.randrange(1, 4)
                 self._delay_s = self._rng.uniform(0.5, 12)
-                self._was_saving = False
-            if self._done < self._most:
-                self._strike(run, life, now_s)
+                self._into_save_s = self._rng.uniform(0, 0.08)
+                self._saving_since_s: float | None = None
+                self._is_killed = False
+            if self._done < self._most and not self._is_killed:
+                self._look(run, now_s)
+                if self._is_due(life, now_s):
+                    self._strike(run, life, now_s)
 
-    def _strike(self, run: Run, life: Life, now_s: float) -> None:
-        saving = run.saving_now()
-        if saving and not self._was_saving:
+    def _look(self, run: Run, now_s: float) -> None:
+        """Notice where saves begin and end."""
+        is_saving = run.saving_now()
+        if is_saving and self._saving_since_s is None:
+            self._saving_since_s = now_s
             self._saves_left -= 1
             if self._killed_s is not None:
                 self._told.recovered("model process, to its next save", now_s - self._killed_s)
                 self._killed_s = None
-        self._was_saving = saving
-        if self._in_save:
-            if not saving or self._saves_left > 0:
-                return
-            time.sleep(self._rng.uniform(0, 0.08))
-        elif now_s - life.seen_s < self._delay_s:
+        elif not is_saving and self._saving_since_s is not None:
+            self._saving_since_s = None
+            if self._saves_left <= 0:  # that one was over too soon
+                self._into_save_s /= 2
+
+    def _is_due(self, life: Life, now_s: float) -> bool:
+        if not self._in_save:
+            return now_s - life.seen_s >= self._delay_s
+        since_s = self._saving_since_s
+        return self._saves_left <= 0 and since_s is not None and (
+            now_s - since_s >= self._into_save_s
+        )  # fmt: skip
+
+    def _strike(self, run: Run, life: Life, now_s: float) -> None:
+        if run.is_stopped(life.pid):
+            return  # by another fault, which the launcher is to mend
+        is_saving = run.stop_process(life.pid) and run.saving_now()
+        if self._in_save and not is_saving:
+            run.signal(life.pid, signal.SIGCONT)
             return
         if not run.signal(life.pid, signal.SIGKILL):
             return
+        self._is_killed = True
         self._done += 1
         self._killed_s = now_s
-        during = "while saving" if run.saving_now() else "while not saving"
-        self._told.count(f"SIGKILL of the model process {during}")
+        self._told.count(MODEL_KILLED_IN_SAVE if is_saving else MODEL_KILLED)
         if self._rng.random() < self._damage:
             self._damage_newest(run)
-        self._saves_left, self._in_save, self._delay_s = 1 << 30, False, float("inf")
 
     def _damage_newest(self, run: Run) -> None:
         """A flipped bit or a cut in one file of the newest of at least two checkpoints."""
@@ -167,7 +192,7 @@ class Freeze:
                 self._told.recovered(f"stopped {name}, to its replacement", now_s - self._frozen_s)
                 self._frozen = None
                 self._next_s = now_s + self._rng.uniform(4, 10)
-            ready = life.ready_s or (now_s - life.seen_s > 15)
+            ready = life.ready_s is not None
             if self._frozen is None and self._done < self._most and ready and now_s > self._next_s:
                 if run.signal(life.pid, signal.SIGSTOP):
                     self._done += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,8 @@ class Life:
     worker: str
     pid: int
     seen_s: float
-    ready_s: float | None = None  # its first batch is there, or it is a spare that stands by
+    # Its first batch is there, it has saved for the first time, or it is a spare that stands by.
+    ready_s: float | None = None
 
 
 class Run:
@@ -58,6 +60,7 @@ class Run:
         self.control = work / "disk-faults"
         self.runtime = work / "runtime"
         self.runtime.mkdir(exist_ok=True)
+        self.cache = cache or work / "cache"
         arguments = ["--run-dir", str(folder)]
         if not (folder / "config.toml").exists():
             arguments += ["--train-data", str(corpus), *settings]
@@ -66,7 +69,7 @@ class Run:
             self.process = subprocess.Popen(
                 [sys.executable, "launcher.py", *arguments, *flags],
                 cwd=ROOT,
-                env=self._environment(cache or work / "cache"),
+                env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -77,11 +80,11 @@ class Run:
         self.every_pid: set[int] = {self.process.pid}
         self._tails = {"model_worker": _Tail(folder / "model_worker.log")}
 
-    def _environment(self, cache: Path) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
             "XDG_RUNTIME_DIR": str(self.runtime),
-            "TANDEM_CACHE": str(cache),
+            "TANDEM_CACHE": str(self.cache),
             "TANDEM_DISK_FAULTS": str(self.control),
             "PYTHONPATH": str(LAYER),
         }
@@ -111,6 +114,8 @@ class Run:
         for worker, life in self.lives.items():
             if worker.startswith("data_spare"):
                 is_ready = "standing by" in self._tails[worker].new_text()
+            elif worker == "model_worker":
+                is_ready = ": saved " in received
             else:
                 is_ready = f"first batch of data process {worker} (pid {life.pid})" in received
             if is_ready and life.ready_s is None:
@@ -127,6 +132,28 @@ class Run:
         except ProcessLookupError:
             return False
         return True
+
+    def stop_process(self, pid: int, deadline_s: float = 1.0) -> bool:
+        """Stop a process of this run; whether it has stopped, so that nothing changes any more.
+
+        A call to the kernel that it is in is finished first.
+        """
+        if not self.signal(pid, signal.SIGSTOP):
+            return False
+        until_s = time.monotonic() + deadline_s
+        while not self.is_stopped(pid):
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(0.0005)
+        return True
+
+    def is_stopped(self, pid: int) -> bool:
+        """Whether no thread of the process runs."""
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+            return all(_state(f"/proc/{pid}/task/{thread}") == "T" for thread in threads)
+        except OSError:
+            return False
 
     def saving_now(self) -> bool:
         """Whether a checkpoint is being written, or an old one removed, by a process that lives.
@@ -154,9 +181,9 @@ class Run:
         ):
             time.sleep(0.02)
         found = [f"process {pid}" for pid in alive]
-        for base in (self.folder, self.runtime):
+        for base in (self.folder, self.runtime, self.cache):
             for path in base.rglob("*"):
-                if path.is_socket() or path.name.startswith((".tmp-", ".config.toml.")):
+                if path.is_socket() or maker_of(path.name) in self.every_pid:
                     found.append(str(path))
         return found
 
@@ -199,12 +226,25 @@ def worker_name(pid: int) -> str | None:
     return log.stem if log.suffix == ".log" and is_worker else None
 
 
+def maker_of(name: str) -> int | None:
+    """The process whose temporary file has this name; None of any other file.
+
+    Checkpoints in the making and records of readings end in it; what is written beside its place
+    (configuration, index, quarantine, samples, report) has a random word after it at times.
+    """
+    found = re.fullmatch(r"\.(?:tmp-.*-|reading-|.+\.)(\d+)(?:\.[0-9a-f]{8})?", name)
+    return int(found[1]) if found else None
+
+
+def _state(process: str) -> str:
+    return Path(process, "stat").read_text().rpartition(")")[2].split()[0]
+
+
 def _is_alive(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return _state(f"/proc/{pid}") != "Z"
     except OSError:
         return False
-    return state != "Z"
 
 
 def read_lines(path: Path) -> list[dict]:

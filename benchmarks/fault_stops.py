@@ -31,31 +31,41 @@ def stop_again_and_again(
     numbers = [*SIGNALS, signal.SIGKILL] * flags.stops
     rng.shuffle(numbers)
     arguments = ["--max-steps", str(flags.steps)]
-    for number in numbers:
-        run = Run(folder, corpus, work, *arguments)
-        try:
-            found += _stop_once(run, number, rng, told)
-        finally:
-            run.end()
-        if run.process.returncode == 0:  # it finished before: the next one starts over
-            found += violations_of(folder, reference)
-            shutil.rmtree(folder)
+    for done, number in enumerate(numbers):
+        is_stopped = False
+        while not is_stopped:
+            run = Run(folder, corpus, work, *arguments)
+            try:
+                is_stopped, problems = _stop_once(run, number, rng, told)
+                found += problems
+            finally:
+                run.end()
+            if run.process.returncode == 0:  # it finished: the next one starts over
+                found += violations_of(folder, reference)
+                shutil.rmtree(folder)
+        if done % 20 == 19:
+            print(f"{done + 1} of {len(numbers)} stops, {len(found)} violations", flush=True)
     last = Run(folder, corpus, work, *arguments)
     if last.process.wait() != 0:
         found.append(f"the last run ended with {last.process.returncode}")
     return found + violations_of(folder, reference)
 
 
-def _stop_once(run: Run, number: signal.Signals, rng: random.Random, told: Told) -> list[str]:
-    """Send one signal at a random moment, see that the run ends as it must."""
+def _stop_once(
+    run: Run, number: signal.Signals, rng: random.Random, told: Told
+) -> tuple[bool, list[str]]:
+    """Send one signal at a random moment, see that the run ends as it must.
+
+    Returns whether it was there to be stopped, and in what it did not end as it must.
+    """
     moment_s = rng.choice([rng.uniform(0, 4), rng.uniform(4, 16)])
     while time.monotonic() - run.started_s < moment_s and not run.is_over:
         run.look()
         time.sleep(0.01)
     run.look()
     sent_s = time.monotonic()
-    if not run.signal(run.process.pid, number) or run.is_over:
-        return []
+    if run.is_over or not run.signal(run.process.pid, number):
+        return False, []
     told.count(f"{number.name} to the launcher")
     when = f"{number.name} after {moment_s:.2f} s"
     while not run.is_over and time.monotonic() - sent_s < 2 * ALLOWED_S:
@@ -65,14 +75,14 @@ def _stop_once(run: Run, number: signal.Signals, rng: random.Random, told: Told)
     code = run.process.poll()
     found = [f"left behind by {when}: {thing}" for thing in _remains(run, number)]
     if number == signal.SIGKILL:
-        return found
-    told.recovered("from a stop signal to the end", took_s)
+        return True, found
+    told.recovered(f"from {number.name} to the end", took_s)
     if took_s > ALLOWED_S:
         found.append(f"{when}: it took {took_s:.1f} s")
     early = code == -number and moment_s < _LAUNCHER_STARTS_S
     if code not in (0, INTERRUPTED) and not early:
         found.append(f"{when}: exit code {code}")
-    return found
+    return True, found
 
 
 def _remains(run: Run, number: signal.Signals) -> list[str]:

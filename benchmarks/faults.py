@@ -4,7 +4,7 @@
     python benchmarks/faults.py spare --kills 8 --steps 1000  # the same with --spare-data-worker
     python benchmarks/faults.py model --kills 20 --seed 1     # SIGKILL of the model process
     python benchmarks/faults.py both --kills 60 --seed 1      # both; a model process for every 4
-    python benchmarks/faults.py stops --stops 10 --seed 1     # ten stops by each signal
+    python benchmarks/faults.py stops --stops 50 --seed 1     # fifty stops by each signal
     python benchmarks/faults.py mixed --seed 1                # all faults at once, on two workers
     python benchmarks/faults.py full-disk --kills 5           # a small filesystem, full at times
     python benchmarks/faults.py total                         # the sums of all runs so far
@@ -31,7 +31,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fault_check import longest_wait_ms, violations_of
-from fault_kinds import DiskFaults, FillDisk, Freeze, KillData, KillModel, Told, disturb
+from fault_kinds import (
+    MODEL_KILLED,
+    MODEL_KILLED_IN_SAVE,
+    DiskFaults,
+    FillDisk,
+    Freeze,
+    KillData,
+    KillModel,
+    Told,
+    disturb,
+)
 from fault_peers import GarbagePeers
 from fault_runs import Run, make_corpus, read_lines
 from fault_stops import stop_again_and_again
@@ -80,6 +90,7 @@ def mixed_kinds(flags, rng, told):
         KillData(rng, told, 2 * flags.kills),
         KillModel(rng, told, flags.kills, damage=0.5),
         Freeze(rng, told, "data_worker", max(1, flags.kills // 4)),
+        Freeze(rng, told, "model_worker", max(1, flags.kills // 8)),
         DiskFaults(rng, told, 2 * flags.kills),
         GarbagePeers(rng, told),
     ]
@@ -171,6 +182,10 @@ def show(result: dict) -> None:
           f"{result['seconds']:.0f} s")  # fmt: skip
     for kind, count in sorted(result["faults"].items()):
         print(f"   {count:6} × {kind}")
+    in_save, others = (result["faults"].get(k, 0) for k in (MODEL_KILLED_IN_SAVE, MODEL_KILLED))
+    if in_save + others:
+        print(f"   {in_save} of {in_save + others} kills of the model process were during a save: "
+              "it was stopped, seen to be saving, and killed")  # fmt: skip
     for words, count in sorted(result.get("said", {}).items()):
         if count:
             print(f"   the run said {count} times: {words}")
