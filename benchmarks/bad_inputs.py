@@ -4,7 +4,8 @@
 
 A bad row is left out and named, an impossible run ends with 2, GPUs that are not there with 1;
 always in a sentence or two, never with a traceback. Prints a table; exit code 1 when anything ends
-otherwise or takes longer than 3 s. What is done to checkpoints is in checkpoint_damage.py, what
+otherwise or takes longer than 3 s. What goes wrong around a run follows, with real workers and
+without that limit (bad_situations.py). What is done to checkpoints is in checkpoint_damage.py, what
 comes over the wire in fuzz.py.
 """
 
@@ -24,6 +25,8 @@ import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from bad_situations import SITUATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED_S = 3.0
@@ -290,6 +293,16 @@ def main() -> int:
         if wrong:
             print("      " + output.strip()[-600:].replace("\n", "\n      "))
         shutil.rmtree(folder)
+    num_situations = 0
+    for situation in SITUATIONS:
+        if flags.only not in situation.name:
+            continue
+        folder, started_s = Path(tempfile.mkdtemp(prefix="bad-")), time.monotonic()
+        wrong = situation.problems(folder)
+        num_situations, num_wrong = num_situations + 1, num_wrong + bool(wrong)
+        print(f"{'✅' if not wrong else '❌'} {situation.name:32}         "
+              f"{time.monotonic() - started_s:4.1f} s  {'; '.join(wrong)}", flush=True)  # fmt: skip
+        shutil.rmtree(folder)
     folder = Path(tempfile.mkdtemp(prefix="bad-"))
     make_bad_rows(folder)
     arguments = fill_in(f"{TRAIN} --prepare-only --max-bad-fraction 1", folder)
@@ -299,7 +312,8 @@ def main() -> int:
           f"  {seconds:.1f} s  {'; '.join(wrong)}")  # fmt: skip
     shutil.rmtree(folder)
     num_wrong += bool(wrong)
-    print(f"{num_cases} inputs and {len(ROWS)} rows, {num_wrong} wrong; slowest {slowest_s:.1f} s")
+    print(f"{num_cases} inputs, {num_situations} situations and {len(ROWS)} rows, {num_wrong} wrong; "
+          f"slowest input {slowest_s:.1f} s")  # fmt: skip
     return int(num_wrong > 0)
 
 

@@ -1,14 +1,17 @@
 """What do hostile peers cost? The model side's real receiver, with and without them, in one run.
 
-    python benchmarks/hostile_peers.py [--seconds 4] [--repeats 2] [--kinds garbage,silent,…]
+    python benchmarks/hostile_peers.py [--seconds 1.5] [--pairs 15] [--kinds garbage,silent,…]
 
 A consumer (20 ms of arithmetic a batch, on one core, in the process that receives) takes batches of
-4 MB from one honest producer over TCP on loopback. For each kind of peer, calm and hostile windows
-alternate; printed are both rates, their ratio (goal: at least 0.95) and the worst one, the same
-ratio in processor time for a batch (which other work on the machine disturbs less), the longest
-time without a batch since the peers came, and what was refused. All other processes share the other
-core, the hostile ones at the lowest priority, as if on another host. The hoarder, who has all that proves it to be of the run, is let to keep the head waiting once
-(the longest gap) before its window begins; after that it gets no more tickets.
+4 MB from one honest producer over TCP on loopback. For each kind of peer, short calm and hostile
+windows take turns, and each hostile one is held against the calm ones before and after it: what
+else the machine does comes and goes more slowly than that. Printed are the ratio of batches for a
+second of processor time (goal: at least 0.95), the interval in which its median lies with 95 %
+(bootstrap), the spread of the windows (10 % to 90 %), the same median by the clock, the longest time
+without a batch while the peers were there, and what was refused. All other processes share the
+other core, the hostile ones at the lowest priority, as if on another host. The hoarder, who has all
+that proves it to be of the run, is let to keep the head waiting once (the longest gap) before each
+of its windows begins; after that it gets no more tickets.
 
     garbage    random frames as fast as they go         http     requests to a web server
     flood      batches nobody asked for, 4 MB each      half     handshakes that stop in the middle
@@ -21,6 +24,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import logging
 import multiprocessing
 import os
@@ -28,7 +32,9 @@ import resource
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # more would only wait for each other on one core
 
@@ -47,6 +53,8 @@ from shared.transport import ClientSocket, ServerSocket
 
 ROWS, RUN, STEP_S = 512, "run", 0.02
 CONNECTIONS = 50
+# Before a window is measured: for the peers to begin, or for what they left to be cleared away.
+SETTLES_S, HOARDER_SETTLES_S = 0.4, 8.0
 
 
 def make_plan() -> Plan:
@@ -64,14 +72,9 @@ def make_hello(plan: Plan, name: str) -> messages.Hello:
     )  # fmt: skip
 
 
-def pin(core: int) -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[core]})
-
-
-def produce(endpoint: str) -> None:
+def produce(endpoint: str, core: int) -> None:
     """The honest data process: its batches are ready made."""
-    pin(0)
+    os.sched_setaffinity(0, {core})
     plan = make_plan()
     blocks = {shape: ArrayBlock(shape.arrays()) for shape in plan.buckets}
     client, next_hello_s = ClientSocket(endpoint, RUN), 0.0
@@ -213,16 +216,51 @@ class Trainer:
         return dict(self._receiver.refused)
 
 
-def attack(kind, endpoint: str) -> None:
+def attack(kind, endpoint: str, core: int) -> None:
     os.nice(19)
-    pin(0)
+    os.sched_setaffinity(0, {core})
     kind(endpoint)
+
+
+class Costs(NamedTuple):
+    """What one kind of peer costs: hostile rate over calm rate, 1 where it costs nothing."""
+
+    by_cpu: np.ndarray  # float64 (pairs,)
+    by_clock: np.ndarray  # float64 (pairs,)
+    longest_gap_s: float
+
+    def median_interval(self) -> tuple[float, float]:
+        """Where the median by processor time lies with 95 %."""
+        drawn = np.random.default_rng(0).choice(self.by_cpu, (4000, len(self.by_cpu)))
+        low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+        return float(low), float(high)
+
+
+def measure(
+    trainer: Trainer, start_peer: Callable, settles_s: float, num_pairs: int, seconds: float
+) -> Costs:
+    """Calm and hostile windows in turns, beginning and ending with a calm one."""
+    calm, hostile = [trainer.rate(seconds)], []
+    longest_gap_s = 0.0
+    for _ in range(num_pairs):
+        trainer.longest_gap_s = 0.0
+        peer = start_peer()
+        trainer.rate(settles_s)
+        hostile.append(trainer.rate(seconds))
+        peer.kill()
+        peer.join()
+        longest_gap_s = max(longest_gap_s, trainer.longest_gap_s)
+        trainer.rate(SETTLES_S)
+        calm.append(trainer.rate(seconds))
+    rates = np.array(calm)
+    by_clock, by_cpu = (np.array(hostile) / ((rates[1:] + rates[:-1]) / 2)).T
+    return Costs(by_cpu, by_clock, longest_gap_s)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each window")
+    parser.add_argument("--pairs", type=int, default=15, help="of windows, for each kind")
     parser.add_argument("--kinds", default=",".join(kind.__name__ for kind in KINDS))
     flags = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -230,33 +268,31 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    spawn = multiprocessing.get_context("spawn")
-    honest = spawn.Process(target=produce, args=(endpoint,), daemon=True)
-    honest.start()
-    pin(-1)
+    other_core, *_, own_core = sorted(os.sched_getaffinity(0))
+    forks = multiprocessing.get_context("forkserver")  # its children start at once
+
+    def start(target, *arguments) -> multiprocessing.process.BaseProcess:
+        process = forks.Process(target=target, args=(*arguments, endpoint, other_core), daemon=True)
+        process.start()
+        return process
+
+    honest = start(produce)
+    os.sched_setaffinity(0, {own_core})
     trainer = Trainer(endpoint)
     trainer.rate(2.0)
-    titles = f"{'peers':>10} {'calm /s':>9} {'hostile /s':>11} {'ratio':>7} {'worst':>7}"
-    print(f"{titles} {'by CPU':>7} {'gap s':>6}  refused")
+    print(f"{'peers':>10} {'by CPU':>7} {'95 % interval':>15} {'windows':>15} {'by clock':>9} "
+          f"{'gap s':>6}  refused")  # fmt: skip
     for kind in wanted:
-        rates, before = [], trainer.refused
-        for _ in range(flags.repeats):
-            calm = trainer.rate(flags.seconds)
-            trainer.longest_gap_s = 0.0
-            peer = spawn.Process(target=attack, args=(kind, endpoint), daemon=True)
-            peer.start()
-            trainer.rate(8.0 if kind is hoarder else 1.5)  # it has to start first
-            hostile = trainer.rate(flags.seconds)
-            peer.kill()
-            peer.join()
-            trainer.rate(0.5)
-            rates.append((calm, hostile))
-        (calm, _), (hostile, _) = np.median(rates, axis=0)
-        ratios, cpu_ratios = np.array([np.divide(b, a) for a, b in rates]).T
+        before = trainer.refused
+        settles_s = HOARDER_SETTLES_S if kind is hoarder else SETTLES_S
+        start_peer = functools.partial(start, attack, kind)
+        costs = measure(trainer, start_peer, settles_s, flags.pairs, flags.seconds)
+        low, high = costs.median_interval()
+        least, most = np.percentile(costs.by_cpu, [10, 90])
         new = {k: v - before.get(k, 0) for k, v in trainer.refused.items() if v != before.get(k, 0)}
-        print(f"{kind.__name__:>10} {calm:9.1f} {hostile:11.1f} {np.median(ratios):7.3f} "
-              f"{min(ratios):7.3f} {np.median(cpu_ratios):7.3f} {trainer.longest_gap_s:6.2f}  {new}",
-              flush=True)  # fmt: skip
+        print(f"{kind.__name__:>10} {np.median(costs.by_cpu):7.3f} {low:7.3f}–{high:.3f}  "
+              f"{least:7.3f}–{most:.3f}  {np.median(costs.by_clock):8.3f} "
+              f"{costs.longest_gap_s:6.2f}  {new}", flush=True)  # fmt: skip
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the model side: {peak_mb:.0f} MB; honest producer alive: "
           f"{honest.is_alive()}")  # fmt: skip

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _POLL_MS = 100  # so often it is looked at who has connected
 _PING_EVERY_S = 0.5
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
+_WAITING_SAID_EVERY_S = 15.0
 _EXCLUSIONS_PER_MESSAGE = 4000
 _REFUSALS_LOGGED = 20
 _REFUSALS_COUNTED_EVERY_S = 60.0
@@ -89,6 +90,7 @@ class Receiver:
         self._limits = PeerLimits()
         self._refusals_told = 0
         self._refusals_told_s = 0.0
+        self._heard_or_said_s = 0.0
         self._taken = 0
         self._taken_lock = threading.Lock()
         self._grant_at = max(1, ledger.limit // 4)
@@ -153,7 +155,7 @@ class Receiver:
         for socket in self._socket.sockets:
             poller.register(socket, zmq.POLLIN)
         poller.register(self._wake_fd, zmq.POLLIN)
-        next_ping_s = 0.0
+        next_ping_s, self._heard_or_said_s = 0.0, time.monotonic()
         while self._stop_reason is None:
             ready = dict(poller.poll(_POLL_MS))
             if self._wake_fd in ready:
@@ -170,6 +172,7 @@ class Receiver:
                 next_ping_s = now_s + _PING_EVERY_S
                 self._ping(now_s)
                 self._tell_refusals(now_s)
+                self._tell_if_alone(now_s)
                 self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
 
     def _note_taken(self) -> None:
@@ -245,6 +248,14 @@ class Receiver:
             return
         self._refusals_told, self._refusals_told_s = count, now_s
         log.info("refused so far: %s", dict(self.refused))
+
+    def _tell_if_alone(self, now_s: float) -> None:
+        """Whoever started only this side by hand must not wonder what it does."""
+        if self._peers:
+            self._heard_or_said_s = now_s
+        elif now_s - self._heard_or_said_s > _WAITING_SAID_EVERY_S:
+            self._heard_or_said_s = now_s
+            log.info("waiting for a data process at %s", self._socket.endpoint)
 
     def _refuse(self, peer: bytes, reason: str) -> None:
         self._note_refusal(reason)

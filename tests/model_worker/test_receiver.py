@@ -568,6 +568,16 @@ def test_without_a_reason_the_workers_are_left_for_the_next_session(start):
     assert not [m for m in peer.others if isinstance(m, messages.StopProducing)]
 
 
+def test_a_model_process_without_data_processes_says_that_it_waits(start, monkeypatch, caplog):
+    monkeypatch.setattr(receiver_module, "_WAITING_SAID_EVERY_S", 0.1)
+    caplog.set_level("INFO")
+    setup = start()
+    until_s = time.monotonic() + DEADLINE_S
+    while f"waiting for a data process at {setup.server.endpoint}" not in caplog.text:
+        assert time.monotonic() < until_s
+        threading.Event().wait(0.01)
+
+
 def test_a_run_whose_data_falls_apart_is_stopped():
     raise_if_too_many_bad(5, 100, 0.05)
     with pytest.raises(TandemError, match="6 of 100 utterances could not be read"):
