@@ -312,8 +312,8 @@ def main() -> int:
           f"  {seconds:.1f} s  {'; '.join(wrong)}")  # fmt: skip
     shutil.rmtree(folder)
     num_wrong += bool(wrong)
-    print(f"{num_cases} inputs, {num_situations} situations and {len(ROWS)} rows, {num_wrong} wrong; "
-          f"slowest input {slowest_s:.1f} s")  # fmt: skip
+    print(f"{num_cases} inputs, {num_situations} situations and {len(ROWS)} rows, {num_wrong} "
+          f"wrong; slowest input {slowest_s:.1f} s")  # fmt: skip
     return int(num_wrong > 0)
 
 

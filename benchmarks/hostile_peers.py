@@ -7,8 +7,8 @@ A consumer (20 ms of arithmetic a batch, on one core, in the process that receiv
 windows take turns, and each hostile one is held against the calm ones before and after it: what
 else the machine does comes and goes more slowly than that. Printed are the ratio of batches for a
 second of processor time (goal: at least 0.95), the interval in which its median lies with 95 %
-(bootstrap), the spread of the windows (10 % to 90 %), the same median by the clock, the longest time
-without a batch while the peers were there, and what was refused. All other processes share the
+(bootstrap), the spread of the windows (10 % to 90 %), the same median by the clock, the longest
+time without a batch while the peers were there, and what was refused. All other processes share the
 other core, the hostile ones at the lowest priority, as if on another host. The hoarder, who has all
 that proves it to be of the run, is let to keep the head waiting once (the longest gap) before each
 of its windows begins; after that it gets no more tickets.

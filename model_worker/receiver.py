@@ -90,7 +90,7 @@ class Receiver:
         self._limits = PeerLimits()
         self._refusals_told = 0
         self._refusals_told_s = 0.0
-        self._heard_or_said_s = 0.0
+        self._alone_since_s = 0.0
         self._taken = 0
         self._taken_lock = threading.Lock()
         self._grant_at = max(1, ledger.limit // 4)
@@ -155,7 +155,7 @@ class Receiver:
         for socket in self._socket.sockets:
             poller.register(socket, zmq.POLLIN)
         poller.register(self._wake_fd, zmq.POLLIN)
-        next_ping_s, self._heard_or_said_s = 0.0, time.monotonic()
+        next_ping_s, self._alone_since_s = 0.0, time.monotonic()
         while self._stop_reason is None:
             ready = dict(poller.poll(_POLL_MS))
             if self._wake_fd in ready:
@@ -252,9 +252,9 @@ class Receiver:
     def _tell_if_alone(self, now_s: float) -> None:
         """Whoever started only this side by hand must not wonder what it does."""
         if self._peers:
-            self._heard_or_said_s = now_s
-        elif now_s - self._heard_or_said_s > _WAITING_SAID_EVERY_S:
-            self._heard_or_said_s = now_s
+            self._alone_since_s = now_s
+        elif now_s - self._alone_since_s > _WAITING_SAID_EVERY_S:
+            self._alone_since_s = now_s
             log.info("waiting for a data process at %s", self._socket.endpoint)
 
     def _refuse(self, peer: bytes, reason: str) -> None:

@@ -85,7 +85,7 @@ def _make_locked(path: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
-            # A hole in the file would be filled at a write to the memory: by a crash on a full disk.
+            # A hole would be filled at a write to the memory: with a crash where the disk is full.
             os.posix_fallocate(descriptor, 0, _NUM_BYTES)
         except OSError:
             os.close(descriptor)
