@@ -40,7 +40,7 @@ class CheckChildren:
             child.send_signal(signal.SIGKILL)
         for child in self._children.values():
             child.process.wait()
-            if child.reader.descriptor in self._selector.get_map():
+            if not child.reader.is_closed:
                 self._selector.unregister(child.reader.descriptor)
                 child.reader.drain()
         self._selector.close()
@@ -63,8 +63,7 @@ class CheckChildren:
                 if not key.data.read():
                     self._selector.unregister(key.fd)
             child = self._children[role]
-            is_closed = child.reader.descriptor not in self._selector.get_map()
-            if is_closed and (role, kind) not in self._heard:
+            if child.reader.is_closed and (role, kind) not in self._heard:
                 self._raise_failure()
                 raise TandemError(f"the {role} process {_how(child.process.wait())}.")
         return self._heard[role, kind]

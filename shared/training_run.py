@@ -157,9 +157,11 @@ class TrainingRun:
 
     def _notice_exits(self) -> None:
         for name, child in list(self._children.items()):
+            if self._children.get(name) is not child:
+                continue  # a spare that has just taken over from one seen before it
             status = child.process.poll()
             if status is not None:
-                if child.reader.descriptor in self._selector.get_map():
+                if not child.reader.is_closed:
                     self._selector.unregister(child.reader.descriptor)
                     child.reader.drain()
                 del self._children[name]
@@ -242,8 +244,7 @@ class TrainingRun:
             child.send_signal(signal.SIGKILL)
         for child in self._children.values():
             child.process.wait()
-            if child.reader.descriptor in self._selector.get_map():
-                os.close(child.reader.descriptor)
+            child.reader.close()
         self._children.clear()
 
 

@@ -37,6 +37,7 @@ class LineReader:
     def __init__(self, descriptor: int, on_line: Callable[[str], None]):
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
+        self.is_closed = False  # then the number is anyone's, and may be that of the next child
         self._on_line = on_line
         self._rest = b""
 
@@ -49,7 +50,7 @@ class LineReader:
         if not chunk:
             if self._rest:
                 self._on_line(self._rest.decode("utf-8", "replace"))
-            os.close(self.descriptor)
+            self.close()
             return False
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         self._rest = self._rest[-_MAX_LINE_BYTES:]
@@ -57,13 +58,16 @@ class LineReader:
             self._on_line(line.decode("utf-8", "replace"))
         return True
 
-
     def drain(self) -> None:
         """Read what is left of a child that has ended, and close."""
-        while select.select([self.descriptor], [], [], 0)[0]:
-            if not self.read():
-                return
-        os.close(self.descriptor)
+        while not self.is_closed and select.select([self.descriptor], [], [], 0)[0]:
+            self.read()
+        self.close()
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            os.close(self.descriptor)
 
 
 class WorkerProcess:

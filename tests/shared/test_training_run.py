@@ -1,0 +1,106 @@
+"""The launcher's loop with real children: small programs in the place of the two workers."""
+
+import os
+import signal
+import textwrap
+
+import pytest
+
+from shared.config import Config, DataConfig, RunConfig
+from shared.gpus import Placement
+from shared.run_directory import RunDirectory
+from shared.supervision import STANDING_BY
+from shared.training_run import TrainingRun
+from shared.worker_processes import LineReader
+
+DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
+
+# Does what a worker of the launcher does, without what it is for.
+PREAMBLE = """
+import os, sys, time
+from shared.process_guard import guard_worker
+from shared.reporting import Reporter
+guard_worker()
+reporter = Reporter.from_environment()
+"""
+SERVES = """
+if "--spare" in sys.argv:
+    reporter.phase("standing by", 60)
+while True:
+    reporter.progress(1)
+    time.sleep(0.05)
+"""
+ENDS_WHEN_TOLD = """
+reporter.phase("training", 60)
+while not os.path.exists("done"):
+    reporter.progress(1)
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    """A run whose workers are these programs; with everything that was said and reported."""
+    monkeypatch.chdir(tmp_path)  # python -m looks here first
+    directory = RunDirectory(tmp_path / "run")
+    directory.create()
+
+    def make(data_worker=SERVES, model=ENDS_WHEN_TOLD, on_report=lambda worker, report: None, **run):
+        for name, program in (("data_worker", data_worker), ("model_stub", model)):
+            (tmp_path / f"{name}.py").write_text(PREAMBLE + textwrap.dedent(program))
+        config = Config(DataConfig(train_data="x"), run=RunConfig(run_id="r", **run))
+        said = []
+        training_run = TrainingRun(
+            config, directory, Placement(False, (), None), said.append, 0.0, on_report,
+            model_command=("model_stub",),
+        )  # fmt: skip
+        return training_run, said
+
+    return make
+
+
+def end_the_run():
+    open("done", "w").close()
+
+
+def kill(run, *names):
+    """Kill workers, and come back when they are dead and nobody has asked for their status."""
+    for name in names:
+        pid = run._children[name].pid
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_data_worker_and_its_spare_may_end_at_once(launch):
+    lives = []
+
+    def on_report(worker, report):
+        pid = run._children[worker].pid if worker in run._children else None
+        if worker == DATA and pid not in lives:
+            lives.append(pid)
+        if worker == SPARE and report.get("name") == STANDING_BY and len(lives) == 1:
+            kill(run, DATA, SPARE)
+        if len(lives) == 2:
+            end_the_run()
+
+    run, said = launch(on_report=on_report, spare_data_worker=True)
+    assert run.watch().finished, said
+    assert sum("killed by SIGKILL" in line for line in said) == 2
+
+
+def test_a_pipe_that_has_ended_leaves_its_number_to_others():
+    read, write = os.pipe()
+    os.write(write, b"one\ntwo")
+    os.close(write)
+    lines = []
+    reader = LineReader(read, lines.append)
+    assert reader.read() and not reader.read() and reader.is_closed
+    assert lines == ["one", "two"]
+    next_read, next_write = os.pipe()
+    assert next_read == read
+    os.write(next_write, b"another's")
+    reader.drain()
+    reader.close()
+    assert os.read(next_read, 100) == b"another's"
+    os.close(next_read)
+    os.close(next_write)
