@@ -231,10 +231,16 @@ class TrainingRun:
         }
         if name in self._spawned:
             environment[RESTART_VARIABLE] = "1"
+        try:
+            child = WorkerProcess(
+                name, arguments, environment, self._run.log_of(name), self._take_report, is_spare
+            )
+        except OSError as error:  # no memory, processes or descriptors left, for now
+            now_s, words = time.monotonic(), f"it could not be started ({error.strerror})"
+            self._act(supervision.Reported(name, "cause", now_s, words, will_pass=True))
+            self._act(supervision.Exited(name, 1, now_s))
+            return
         self._spawned.add(name)
-        child = WorkerProcess(
-            name, arguments, environment, self._run.log_of(name), self._take_report, is_spare
-        )
         self._children[name] = child
         self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)
 

@@ -82,25 +82,29 @@ class WorkerProcess:
         on_report: Callable[[str, dict], None],
         is_spare: bool = False,
     ):
+        """Raises OSError where the system has no process, descriptor or place in the log for it."""
         self.name = name
         self._on_report = on_report
-        report_read, report_write = os.pipe()
-        self._record, record = ReadingRecord.shared()
-        descriptors = {PIPE_VARIABLE: str(report_write), RECORD_VARIABLE: str(record)}
-        environment = child_environment({**environment, **descriptors})
-        # A group of its own: Ctrl-C reaches the launcher only, which decides what it means.
-        with open(log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *arguments],
-                env=environment,
-                stdin=subprocess.PIPE if is_spare else subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=(report_write, record),
-                start_new_session=True,
-            )
-        os.close(report_write)
-        os.close(record)
+        with contextlib.ExitStack() as if_it_fails, contextlib.ExitStack() as passed_on:
+            report_read, report_write = os.pipe()
+            if_it_fails.callback(os.close, report_read)
+            passed_on.callback(os.close, report_write)
+            self._record, record = ReadingRecord.shared()
+            if_it_fails.callback(self._record.close)
+            passed_on.callback(os.close, record)
+            descriptors = {PIPE_VARIABLE: str(report_write), RECORD_VARIABLE: str(record)}
+            # A group of its own: Ctrl-C reaches the launcher only, which decides what it means.
+            with open(log_path, "ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, *arguments],
+                    env=child_environment({**environment, **descriptors}),
+                    stdin=subprocess.PIPE if is_spare else subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(report_write, record),
+                    start_new_session=True,
+                )
+            if_it_fails.pop_all()
         self.reader = LineReader(report_read, self._take_line)
 
     @property

@@ -1,5 +1,6 @@
 """The launcher's loop with real children: small programs in the place of the two workers."""
 
+import gc
 import os
 import signal
 import textwrap
@@ -11,7 +12,7 @@ from shared.gpus import Placement
 from shared.run_directory import RunDirectory
 from shared.supervision import STANDING_BY
 from shared.training_run import TrainingRun
-from shared.worker_processes import LineReader
+from shared.worker_processes import LineReader, WorkerProcess
 
 DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
 
@@ -104,3 +105,27 @@ def test_a_pipe_that_has_ended_leaves_its_number_to_others():
     assert os.read(next_read, 100) == b"another's"
     os.close(next_read)
     os.close(next_write)
+
+
+def test_a_worker_that_can_not_be_started_is_tried_again(launch, tmp_path):
+    in_the_way = tmp_path / "run" / f"{DATA}.log"
+    in_the_way.mkdir()
+
+    def on_report(worker, report):
+        if worker == MODEL and in_the_way.is_dir():
+            in_the_way.rmdir()
+        if worker == DATA:
+            end_the_run()
+
+    run, said = launch(on_report=on_report)
+    assert run.watch().finished, said
+    words = f"⚠️  {DATA}: it could not be started (Is a directory); starting it again"
+    assert 1 <= said.count(words) <= 3
+
+
+def test_what_could_not_be_started_leaves_no_descriptor(tmp_path):
+    gc.collect()
+    descriptors = os.listdir("/proc/self/fd")
+    with pytest.raises(IsADirectoryError):
+        WorkerProcess("w", ["-c", ""], {}, tmp_path, lambda worker, report: None)
+    assert os.listdir("/proc/self/fd") == descriptors
