@@ -11,7 +11,8 @@ The rules:
   model worker fails    the same, but not for the same cause at the same batch again and again
   a worker says why     (bad input, a run that can't go on): the run ends with that cause
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
-  deadline passed       stack dump, a second later SIGKILL; then as for any death
+  deadline passed       stack dump, a second later SIGKILL; then as for any death; what the launcher
+                        slept through (a held terminal) is nobody's silence
   stop asked            the model worker finishes its step, saves and ends; then the data workers
 """
 
@@ -27,6 +28,7 @@ _DUMP_S = 1.0
 _STOP_MODEL_S = 20.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
+_ASLEEP_S = 2.0  # between two ticks: then the launcher itself stood still
 _SAME_FAILURES = 3  # of the model worker, one after the other, before it is believed
 EXIT_INTERRUPTED = 130
 # What a fault of the code that decodes can bring. The others come from people and the kernel.
@@ -169,6 +171,7 @@ class Supervisor:
         self._max_restarts = max_restarts
         self._ending: Finish | None = None
         self._finished = False
+        self._ticked_s: float | None = None
         self.num_restarts = 0
 
     def handle(self, event: Event) -> list[Action]:
@@ -313,6 +316,7 @@ class Supervisor:
         return actions
 
     def _ticked(self, now_s: float) -> list[Action]:
+        self._forgive_own_sleep(now_s)
         actions: list[Action] = []
         for name, worker in self._workers.items():
             if worker.state == "backing-off" and now_s >= worker.due_s and not self._ending:
@@ -326,6 +330,14 @@ class Supervisor:
                 worker.due_s = now_s + _DUMP_S
                 actions.append(Kill(name))
         return actions
+
+    def _forgive_own_sleep(self, now_s: float) -> None:
+        """While nobody read them, the reports of workers that live could not be heard."""
+        slept_s = now_s - (now_s if self._ticked_s is None else self._ticked_s)
+        self._ticked_s = now_s
+        if slept_s > _ASLEEP_S:
+            for worker in self._workers.values():
+                worker.heard_s = min(now_s, worker.heard_s + slept_s)
 
     def _is_wanted(self, spare: str) -> bool:
         """Not before those it stands in for are at work: its start would slow theirs down."""

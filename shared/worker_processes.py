@@ -89,6 +89,8 @@ class WorkerProcess:
             report_read, report_write = os.pipe()
             if_it_fails.callback(os.close, report_read)
             passed_on.callback(os.close, report_write)
+            # A launcher that is held up must not hold up its workers.
+            os.set_blocking(report_write, False)
             self._record, record = ReadingRecord.shared()
             if_it_fails.callback(self._record.close)
             passed_on.callback(os.close, record)

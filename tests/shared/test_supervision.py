@@ -34,6 +34,14 @@ def started(data_workers=(DATA,), max_restarts=10):
     return supervisor
 
 
+def tick_until(supervisor, now_s, from_s=0.0):
+    """Tick as the launcher does when nothing holds it up; what the last tick brings."""
+    while from_s < now_s - 1.0:
+        from_s += 1.0
+        assert supervisor.handle(Ticked(from_s)) == []
+    return supervisor.handle(Ticked(now_s))
+
+
 def without_words(actions):
     return [action for action in actions if not isinstance(action, Tell)]
 
@@ -155,7 +163,7 @@ def test_the_one_who_took_over_is_watched_like_any_other():
     supervisor = with_a_spare()
     supervisor.handle(Exited(DATA, -9, 2.0))
     supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
-    assert without_words(supervisor.handle(Ticked(10.1))) == [DumpStack(DATA)]
+    assert without_words(tick_until(supervisor, 10.1, from_s=2.0)) == [DumpStack(DATA)]
 
 
 def test_a_spare_that_dies_or_hangs_is_replaced_without_a_word_of_trouble():
@@ -164,7 +172,7 @@ def test_a_spare_that_dies_or_hangs_is_replaced_without_a_word_of_trouble():
     supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
     supervisor.handle(Reported(DATA, "phase", 2.0, "serving", 0.0))
     supervisor.handle(Reported(SPARE, "phase", 3.0, STANDING_BY, 8.0))
-    assert without_words(supervisor.handle(Ticked(11.1))) == [DumpStack(SPARE)]
+    assert without_words(tick_until(supervisor, 11.1, from_s=3.0)) == [DumpStack(SPARE)]
 
 
 @pytest.mark.parametrize("says_why", [True, False])
@@ -373,7 +381,7 @@ def test_a_worker_waiting_for_its_restart_does_not_hold_up_a_stop():
 def test_silence_past_the_deadline_is_a_hang_with_a_stack_and_then_a_kill():
     supervisor = started()
     supervisor.handle(Reported(DATA, "phase", 1.0, "serving", 8.0))
-    assert supervisor.handle(Ticked(9.0)) == []
+    assert tick_until(supervisor, 9.0) == []
     assert supervisor.handle(Ticked(9.1)) == [
         Tell(f"⚠️  {DATA}: no progress for 8 s while serving; its stack is in its log"),
         DumpStack(DATA),
@@ -389,6 +397,27 @@ def test_progress_puts_the_deadline_off():
     for now_s in range(1, 100):
         supervisor.handle(Reported(DATA, "progress", float(now_s)))
         assert supervisor.handle(Ticked(now_s + 0.5)) == []
+
+
+@pytest.mark.parametrize("asleep_s", [3.0, 30.0, 3600.0])
+def test_what_a_launcher_that_was_held_up_did_not_hear_is_nobodys_silence(asleep_s):
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(Reported(DATA, "phase", 4.0, "serving", 8.0))
+    assert tick_until(supervisor, 9.0) == []
+    woken_s = 9.0 + asleep_s
+    assert supervisor.handle(Ticked(woken_s)) == []
+    assert tick_until(supervisor, woken_s + 3.0, from_s=woken_s) == []
+    # Whoever hangs has hung before and after.
+    assert without_words(supervisor.handle(Ticked(woken_s + 3.1))) == [DumpStack(DATA)]
+
+
+def test_what_was_heard_when_the_launcher_woke_up_is_not_later_than_now():
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(Reported(DATA, "phase", 30.0, "serving", 8.0))
+    assert supervisor.handle(Ticked(30.0)) == []
+    assert without_words(tick_until(supervisor, 38.5, from_s=30.0)) == [DumpStack(DATA)]
 
 
 def test_a_phase_brings_its_own_deadline():
