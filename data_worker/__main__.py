@@ -92,7 +92,7 @@ def _work(reporter: Reporter) -> int:
             make_hello(name, config, index, plan, device_kind, tf.__version__),
             lambda on_done: make_batch_maker(
                 config, index, plan, extractor, on_done, progress.note, cores.latest,
-                lambda begins: server.compiling(begins), device_kind, Path(flags.run), convicted,
+                lambda begins: server.long_work(begins), device_kind, Path(flags.run), convicted,
                 socket.take_memory, record,
             ),
             reporter,

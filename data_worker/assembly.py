@@ -125,7 +125,7 @@ def make_batch_maker(
     on_done: Callable,
     on_progress: Callable[[], None],
     cores_busy: Callable[[], float],
-    on_new_shape: Callable[[bool], None],
+    on_long_work: Callable[[bool], None],
     device_kind: str,
     run: Path,
     convicted: dict[int, str],
@@ -149,6 +149,6 @@ def make_batch_maker(
         cores_busy,
         # A number of readers that the user chose is not tuned away.
         config.data.num_workers or MAX_READERS,
-        on_new_shape,
+        on_long_work,
         take_memory,
     )

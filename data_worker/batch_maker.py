@@ -17,7 +17,7 @@ from data_worker.cache import COLUMNS
 from data_worker.features import FeatureExtractor
 from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
 from shared.array_block import ArrayBlock
-from shared.buckets import REFERENCE_FRAMES
+from shared.buckets import REFERENCE_FRAMES, BucketShape
 from shared.errors import AudioError
 from shared.exclusions import Exclusions
 from shared.index import Index
@@ -30,6 +30,9 @@ _IDLE_OVER_BATCHES = 16
 MAX_READERS = 64
 # Tickets at once, to begin with: enough to read ahead, few enough to share the work out evenly.
 _FIRST_CAPACITY = 8
+# Features that take longer are announced, batch by batch: on a machine that is busy with other things
+# they could take longer than a process may be silent.
+_QUICK_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +65,12 @@ class _Job:
     submitted_s: float
     look_up_ms: float = 0.0
 
+    def graphs(self) -> tuple[BucketShape, bool, bool]:
+        """The graphs that it needs: those of this shape, of features and of references or not."""
+        rows = set(self.plan.rows.tolist())
+        has_references = not self.audio.keys() <= rows
+        return self.plan.shape, not self.audio.keys().isdisjoint(rows), has_references
+
 
 class BatchMaker:
     """Works on tickets in the order they come; decoding, features and sending overlap."""
@@ -76,10 +85,14 @@ class BatchMaker:
         on_done: Callable[[MadeBatch | FailedRow | BaseException], None],
         cores_busy: Callable[[], float] = lambda: 1.0,
         max_readers: int = MAX_READERS,
-        on_new_shape: Callable[[bool], None] = lambda begins: None,
+        on_long_work: Callable[[bool], None] = lambda begins: None,
         take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
     ):
-        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it."""
+        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it.
+
+        `on_long_work` is told of the beginning and of the end of what may take a while: features
+        whose graphs have to be made, or have not been seen to be quick.
+        """
         self._index = index
         self._plan = plan
         self._extractor = extractor
@@ -88,9 +101,9 @@ class BatchMaker:
         self._on_done = on_done
         self._cores_busy = cores_busy
         self._max_readers = max_readers
-        self._on_new_shape = on_new_shape
+        self._on_long_work = on_long_work
         self._take_memory = take_memory
-        self._known_shapes: set = set()
+        self._quick: set[tuple[BucketShape, bool, bool]] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
         self._idle_and_all_ms: deque[tuple[float, float]] = deque(maxlen=_IDLE_OVER_BATCHES)
@@ -146,16 +159,17 @@ class BatchMaker:
             reading_ms += read.reading_ms
             decoding_ms += read.decoding_ms
         read_at_s = time.perf_counter()
-        is_new_shape = job.plan.shape not in self._known_shapes
-        if is_new_shape:
-            self._on_new_shape(True)
+        is_announced = job.graphs() not in self._quick
+        if is_announced:
+            self._on_long_work(True)
         traces_before = self._extractor.num_traces
         arrays = self._assemble(job, audio)
         has_compiled = self._extractor.num_traces > traces_before
-        if is_new_shape:
-            self._known_shapes.add(job.plan.shape)
-            self._on_new_shape(False)
         done_s = time.perf_counter()
+        if is_announced:
+            self._on_long_work(False)
+            if not has_compiled and done_s - read_at_s < _QUICK_S:
+                self._quick.add(job.graphs())
         audio_wait_ms, features_ms = (read_at_s - started_s) * 1000, (done_s - read_at_s) * 1000
         self._tune(audio_wait_ms, features_ms)
         self._idle_and_all_ms.append((idle_ms, idle_ms + audio_wait_ms + features_ms))

@@ -103,6 +103,7 @@ class ReaderPool:
             except AudioError as error:
                 if not error.transient or pause_s is None:
                     raise
+                self._on_progress()  # storage that answers with an error does answer
                 self._wait(pause_s)
                 continue
             done_s = time.perf_counter()

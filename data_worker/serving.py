@@ -26,7 +26,7 @@ _POLL_MS = 250
 _HELLO_EVERY_S = 1.0
 _WAITING_SAID_EVERY_S = 15.0
 _SERVING_DEADLINE_S = 8.0
-_COMPILING_DEADLINE_S = 600.0
+_COMPUTING_DEADLINE_S = 600.0
 
 
 class Outbox:
@@ -131,10 +131,10 @@ class DataServer:
             self._maker.close()
             self._socket.close()
 
-    def compiling(self, begins: bool) -> None:
-        """A graph is being made: that takes long, and is no hang."""
+    def long_work(self, begins: bool) -> None:
+        """A graph is being made, or a large batch: that may take long, and is no hang."""
         if begins:
-            self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
+            self._reporter.phase("computing features", _COMPUTING_DEADLINE_S)
         else:
             self._reporter.phase("serving", _SERVING_DEADLINE_S)
 

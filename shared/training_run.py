@@ -185,10 +185,10 @@ class TrainingRun:
             self._act(supervision.Reported(name, kind, now_s, words, will_pass=will_pass))
         elif kind == "convicted":
             self._act(supervision.Reported(name, kind, now_s))
-        else:
+        elif kind == "progress":  # nothing else is: a worker whose work hangs can tell much
             count = report.get("count")
             self._act(supervision.Reported(
-                name, "progress", now_s, count=count if isinstance(count, int) else 0
+                name, kind, now_s, count=count if isinstance(count, int) else 0
             ))  # fmt: skip
 
     def _act(self, event: supervision.Event) -> None:

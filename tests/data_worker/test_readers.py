@@ -108,6 +108,19 @@ def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):
     assert len(pauses) == 3
 
 
+def test_storage_that_answers_with_errors_is_not_silent(make_pool):
+    told = []
+
+    def load(row, fetched):
+        raise AudioError("storage is asleep", transient=True)
+
+    pool = make_pool(load, wait=lambda seconds: told.append("pause"),
+                     on_progress=lambda: told.append("progress"))  # fmt: skip
+    with pytest.raises(AudioError):
+        pool.read(7).result(DEADLINE_S)
+    assert told[:6] == ["progress", "pause"] * 3
+
+
 def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
     tries = []
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -95,7 +96,7 @@ def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(
     runs.finish("one", *flags, "--prepare-only")
     victim = sorted((corpus / "wavs").iterdir())[3]
     # The first time it crashes whoever opens it; what the preparation found is known already.
-    crashing = runs.finish("two", *flags, "--data-workers", "2", **crashing_at(runs, victim))
+    crashing = runs.finish("two", *flags, "--data-workers", "2", **faulty_at(runs, victim))
     assert "killed by SIGSEGV; starting it again" in crashing.text
     assert "decoding it crashes the process (SIGSEGV)" in crashing.text
     # The second time it is cut short. By hand, so that the launcher does not look at it again.
@@ -120,10 +121,10 @@ def test_a_data_worker_started_by_hand_finds_the_file_that_crashed_the_one_befor
     victim = sorted((runs.corpus / "wavs").iterdir())[3]
     model = runs.python("-m", "model_worker", "--run", str(folder))
     command = ("-m", "data_worker", "--run", str(folder))
-    first = runs.python(*command, **crashing_at(runs, victim))
+    first = runs.python(*command, **faulty_at(runs, victim))
     assert first.wait() == -signal.SIGSEGV, first.text
     assert [path.name for path in folder.glob(".reading-*")] == [f".reading-{first.pid}"]
-    second = runs.python(*command, **crashing_at(runs, victim))
+    second = runs.python(*command, **faulty_at(runs, victim))
     assert (second.wait(), model.wait()) == (0, 0), second.text + model.text
     assert "guilty, SIGSEGV" in second.text
     (line,) = (folder / "quarantine.jsonl").read_text().splitlines()
@@ -131,13 +132,25 @@ def test_a_data_worker_started_by_hand_finds_the_file_that_crashed_the_one_befor
     assert list(folder.glob(".reading-*")) == []
 
 
-def crashing_at(runs, victim: Path) -> dict[str, str]:
-    """The environment of a process that ends by SIGSEGV where it opens this file."""
+def faulty_at(runs, victim: Path) -> dict[str, str]:
+    """The environment of a process that ends by SIGSEGV, or hangs, where it opens this file."""
     faulty = Path(__file__).resolve().parents[1] / "faulty"
     return {
         "TANDEM_FAULTY_FILE": str(victim),
         "PYTHONPATH": os.pathsep.join([str(faulty), runs.environment["PYTHONPATH"]]),
     }
+
+
+def test_storage_that_does_not_answer_is_noticed_and_costs_nothing(runs, undisturbed, tmp_path):
+    victim = sorted((runs.corpus / "wavs").iterdir())[3]
+    hanging = {**faulty_at(runs, victim), "TANDEM_FAULTY_HANG": str(tmp_path / "hangs")}
+    run = runs.finish("run", "--max-steps", "14", **hanging)
+    # Its loop lives and says so each second; the deadline and the tick after it are under 10 s.
+    assert re.search("data_worker-0: no progress for [89] s while serving", run.text), run.text
+    assert "data_worker-0: killed by SIGKILL; starting it again" in run.text
+    assert "wait_for_ever" in (runs.folder / "run" / "data_worker-0.log").read_text()
+    assert runs.audit("run") == undisturbed.audit("run")
+    assert runs.weights("run") == undisturbed.weights("run")
 
 
 def free_port() -> int:

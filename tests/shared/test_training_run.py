@@ -60,6 +60,17 @@ def launch(tmp_path, monkeypatch):
     return make
 
 
+HANGS_ONCE = """
+reporter.phase("serving", 0.5)
+is_replacement = "TANDEM_RESTARTED" in os.environ
+while True:
+    reporter.tell("busy", share=0.0)
+    if is_replacement:
+        reporter.progress(1)
+    time.sleep(0.05)
+"""
+
+
 def end_the_run():
     open("done", "w").close()
 
@@ -87,6 +98,20 @@ def test_a_data_worker_and_its_spare_may_end_at_once(launch):
     run, said = launch(on_report=on_report, spare_data_worker=True)
     assert run.watch().finished, said
     assert sum("killed by SIGKILL" in line for line in said) == 2
+
+
+def test_a_worker_that_tells_much_but_does_nothing_is_replaced_and_its_stack_is_in_its_log(
+    launch, tmp_path
+):
+    def on_report(worker, report):
+        if worker == DATA and report["kind"] == "progress":
+            end_the_run()
+
+    run, said = launch(HANGS_ONCE, on_report=on_report)
+    assert run.watch().finished, said
+    assert any("no progress" in line and "while serving; its stack is in" in line for line in said)
+    assert f"⚠️  {DATA}: killed by SIGKILL; starting it again" in said
+    assert "data_worker.py" in (tmp_path / "run" / f"{DATA}.log").read_text()
 
 
 def test_a_pipe_that_has_ended_leaves_its_number_to_others():
