@@ -33,6 +33,11 @@ class BatchQueue:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more comes in."""
+        return self._failure is not None
+
     def put(self, batch: ReceivedBatch) -> None:
         with self._changed:
             self._held[batch.index] = batch

@@ -126,6 +126,11 @@ class Receiver:
         return max(0, self._ledger.num_received - self._taken)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether no further batch will come, be it that it was stopped or that it failed."""
+        return self.queue.is_closed
+
+    @property
     def num_in_flight(self) -> int:
         """Tickets outstanding plus batches held."""
         return self._ledger.num_in_flight

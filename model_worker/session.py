@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 # Peak learning rate by model size, where the user gives none.
 PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
 _FINE_TUNING_SHARE = 0.5  # of it, with --init-from: what was learned is to be kept
+_STARTING_DEADLINE_S = 300.0
 _COMPILING_DEADLINE_S = 1800.0
 
 
@@ -94,6 +95,7 @@ class Session:
     def train(self) -> int | None:
         """Train from the last checkpoint; None after a roll-back."""
         config = self._config
+        self._reporter.phase("starting", _STARTING_DEADLINE_S)
         self._seed()
         with tf.device(self._device):
             model = self._build_model()
@@ -131,6 +133,7 @@ class Session:
                 wait_for_start(
                     receiver, config, checkpoint is not None, self._reporter, self._should_stop
                 )
+            self._reporter.phase("starting", _STARTING_DEADLINE_S)
             parts = self._make_parts(model, train_step, receiver, position)
             loop = TrainingLoop(parts, position)
             code = loop.run()

@@ -11,7 +11,9 @@ from shared.config import Config
 from shared.reporting import Reporter
 from shared.training_run import RESTART_VARIABLE
 
+WAITING_DEADLINE_S = 10.0  # of a process that only waits, and says so every second
 _WAIT_S = 0.05
+_REPORT_EVERY_S = 1.0
 
 
 def wait_for_start(
@@ -20,20 +22,34 @@ def wait_for_start(
     resumed: bool,
     reporter: Reporter,
     should_stop: Callable[[], bool],
+    wait: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Wait for the first data process, then, in multi-GPU mode, for the delay to pass."""
-    reporter.phase("waiting for data", 0)
-    while receiver.first_worker_s is None and not should_stop():
-        time.sleep(_WAIT_S)
+    """Wait for the first data process, then, in multi-GPU mode, for the delay to pass.
+
+    A stop ends the waiting, and so does a receiver that has failed: what it failed with is met by
+    whoever asks for its first batch.
+    """
+
+    def is_off() -> bool:
+        return should_stop() or receiver.has_ended
+
+    def wait_for(condition: Callable[[], bool]) -> None:
+        told_s = 0.0
+        while not condition() and not is_off():
+            if time.monotonic() - told_s >= _REPORT_EVERY_S:
+                told_s = time.monotonic()
+                reporter.progress(0)
+            wait(_WAIT_S)
+
+    reporter.phase("waiting for data", WAITING_DEADLINE_S)
+    wait_for(lambda: receiver.first_worker_s is not None)
     multi_gpu = config.data.data_gpu is not None
     restarted = resumed or RESTART_VARIABLE in os.environ
     delay_s = config.data.model_start_delay
-    if multi_gpu and delay_s and not restarted and not should_stop():
+    if multi_gpu and delay_s and not restarted and not is_off():
         reporter.say(f"🕐 Multi-GPU Mode: Waiting {delay_s:.1f}s for data pipeline to warm up...")
         until_s = receiver.first_worker_s + delay_s
-        while time.monotonic() < until_s and not should_stop():
-            time.sleep(_WAIT_S)
-    while receiver.queue_depth == 0 and not should_stop():
-        time.sleep(_WAIT_S)
-    if not should_stop():
+        wait_for(lambda: time.monotonic() >= until_s)
+    wait_for(lambda: receiver.queue_depth > 0)
+    if not is_off():
         reporter.say("✅ Model training starting now")

@@ -13,6 +13,7 @@ from model_worker.receiver import Receiver
 from model_worker.samples import Samples
 from model_worker.schedule import Schedule
 from model_worker.skipped_batches import SkippedBatches
+from model_worker.start_delay import WAITING_DEADLINE_S
 from model_worker.train_step import TrainStep
 from model_worker.training_state import Position
 from model_worker.validation import Validation
@@ -28,7 +29,6 @@ _TRAINING_DEADLINE_S = 60.0
 _COMPILING_DEADLINE_S = 1800.0
 _VALIDATING_DEADLINE_S = 600.0
 _SAVING_DEADLINE_S = 600.0
-_NO_DEADLINE = 0.0
 _WAIT_S = 0.5
 _REPORT_EVERY_S = 1.0
 _STEPS_FOR_A_PACE = 16
@@ -159,7 +159,7 @@ class TrainingLoop:
             if batch is not None:
                 self._parts.progress.waited(batch, (time.perf_counter() - started_s) * 1000)
                 return batch
-            self._enter("waiting for data", _NO_DEADLINE)
+            self._enter("waiting for data", WAITING_DEADLINE_S)
             self._report()
             out_of_time = self._training.max_minutes and self._remaining_s() <= 0
             if self._parts.should_stop() or out_of_time:

@@ -442,9 +442,11 @@ def test_too_many_bad_utterances_reach_the_training_loop_as_the_error_they_are(s
     setup.fail_on_exclusion = TandemError("too many")
     peer = setup.peer().join()
     peer.wait_for_tickets(4)
+    assert not setup.receiver.has_ended
     peer.socket.send(messages.CannotRead(0, int(setup.plan.batch(0).rows[0]), "gone"))
     with pytest.raises(TandemError, match="too many"):
         setup.receiver.queue.get()
+    assert setup.receiver.has_ended
 
 
 def test_a_batch_of_other_arrays_than_planned_is_refused_and_its_sender_forgotten(start):
