@@ -1,8 +1,8 @@
 """The optimizer step as one graph: forward, backward, clip, update.
 
 A group of `grad_accum` batches is normalised by its real frames together, so it equals one large
-batch. A step whose gradient is not finite changes nothing and is counted, in the graph, without
-the host having to look.
+batch. A step whose loss or gradient is not finite changes nothing and is counted, in the graph,
+without the host having to look.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class TrainStep:
         grouped = self.weights if settings.grad_accum > 1 else []
         self._gradients = [tf.Variable(tf.zeros_like(w), trainable=False) for w in grouped]
         self._frames = _scalar(tf.float32, "frames")
+        self._num_broken = _scalar(tf.float32, "num_broken")
         self.num_nonfinite = _scalar(tf.int64, "num_nonfinite")
         self.nonfinite_in_row = _scalar(tf.int64, "nonfinite_in_row")
         self.loss_scale = _scalar(tf.float32, "loss_scale", 2.0**15 if settings.loss_scaling else 1)
@@ -116,6 +117,7 @@ class TrainStep:
         for gradient in self._gradients:
             gradient.assign(tf.zeros_like(gradient))
         self._frames.assign(0.0)
+        self._num_broken.assign(0.0)
 
     def read_metrics(self) -> dict[str, float]:
         """Mean loss and its parts per frame since the last reading; waits for the device."""
@@ -143,42 +145,44 @@ class TrainStep:
             scaled = loss * (self.loss_scale * per_frame)
         gradients = tape.gradient(scaled, self.weights, unconnected_gradients="zero")
         # A spoilt batch must not spoil the mean of the others in the log.
+        is_finite = tf.math.is_finite(loss)
         for name, value in [*parts.items(), ("frames", frames)]:
-            good = tf.where(tf.math.is_finite(loss), tf.cast(value, tf.float64), 0.0)
-            self._sums[name].assign_add(good)
+            self._sums[name].assign_add(tf.where(is_finite, tf.cast(value, tf.float64), 0.0))
         gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
         if self._settings.loss_scaling:
             gradients = [gradient / per_frame for gradient in gradients]
-        return gradients, frames
+        return gradients, frames, 1.0 - tf.cast(is_finite, tf.float32)
 
     def _whole_step(
         self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor, ema_decay: tf.Tensor
     ) -> None:
         self.num_traces += 1
-        gradients, frames = self._gradients_of(batch, step)
-        self._update(gradients, frames, rate, ema_decay)
+        gradients, frames, num_broken = self._gradients_of(batch, step)
+        self._update(gradients, frames, num_broken, rate, ema_decay)
 
     def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.num_traces += 1
-        gradients, frames = self._gradients_of(batch, step)
+        gradients, frames, num_broken = self._gradients_of(batch, step)
         for total, gradient in zip(self._gradients, gradients, strict=True):
             total.assign_add(gradient)
         self._frames.assign_add(frames)
+        self._num_broken.assign_add(num_broken)
 
     def _apply_accumulated(self, rate: tf.Tensor, ema_decay: tf.Tensor) -> None:
         gradients = [gradient.read_value() for gradient in self._gradients]
-        self._update(gradients, self._frames.read_value(), rate, ema_decay)
-        for gradient in self._gradients:
-            gradient.assign(tf.zeros_like(gradient))
-        self._frames.assign(0.0)
+        frames, num_broken = self._frames.read_value(), self._num_broken.read_value()
+        self._update(gradients, frames, num_broken, rate, ema_decay)
+        self.drop_group()
 
     def _update(
         self,
         gradients: list[tf.Tensor],
         frames: tf.Tensor,
+        num_broken: tf.Tensor,
         rate: tf.Tensor,
         ema_decay: tf.Tensor,
     ) -> None:
+        """`num_broken`: the batches of the group whose loss is not finite."""
         scale = 1.0 / (tf.maximum(frames, 1.0) * self.loss_scale)
         norm = tf.linalg.global_norm(gradients) * scale
         self._norm.assign(norm)
@@ -192,14 +196,16 @@ class TrainStep:
 
         def skip() -> tf.Tensor:
             self.num_nonfinite.assign_add(1)
-            # While there is a scale to blame, the batches are not.
-            self.nonfinite_in_row.assign_add(tf.cast(self.loss_scale <= 1.0, tf.int64))
+            # While there is a scale to blame, the batches are not; it has no part in the loss itself.
+            blames_batches = (num_broken > 0.0) | (self.loss_scale <= 1.0)
+            self.nonfinite_in_row.assign_add(tf.cast(blames_batches, tf.int64))
             if self._settings.loss_scaling:
-                self.loss_scale.assign(tf.maximum(self.loss_scale * 0.5, 1.0))
+                factor = tf.where(blames_batches, 1.0, 0.5)
+                self.loss_scale.assign(tf.maximum(self.loss_scale * factor, 1.0))
                 self.finite_since_scaled.assign(0)
             return tf.constant(False)
 
-        tf.cond(tf.math.is_finite(norm), apply, skip)
+        tf.cond(tf.math.is_finite(norm) & (num_broken == 0.0), apply, skip)
 
     def _grow_loss_scale(self) -> None:
         if not self._settings.loss_scaling:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker import acoustic_model
+from model_worker import acoustic_model, losses
 from model_worker.acoustic_model import Statistics, build_model
 from model_worker.train_step import StepSettings, TrainStep
 from shared.buckets import BucketShape
@@ -14,6 +14,7 @@ from shared.buckets import BucketShape
 acoustic_model.SHAPES["smallest"] = acoustic_model.ModelShape(
     16, 1, 16, 1, 8, 8, 1, 4, dropout=0.0, prosody_dropout=0.0
 )
+UNMEASURABLE = 99  # a speaker
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 
 
@@ -66,10 +67,22 @@ def first_moments(step: TrainStep) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def steps():
-    """A step of one batch, a step of two, and the weights that both begin with."""
-    single, double = make_step(), make_step(grad_accum=2)
-    np.testing.assert_array_equal(values(single.weights), values(double.weights))
-    return single, double, [weight.numpy() for weight in single.weights]
+    """A step of one batch, a step of two, and the weights that both begin with.
+
+    What one speaker says has an infinite loss, by a constant that no gradient knows of.
+    """
+    loss_parts = losses.loss_parts
+
+    def with_the_unmeasurable(outputs, batch):
+        parts = loss_parts(outputs, batch)
+        parts["mel"] += tf.where(batch["speaker"][0] == UNMEASURABLE, np.inf, 0.0)
+        return parts
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(losses, "loss_parts", with_the_unmeasurable)
+        single, double = make_step(), make_step(grad_accum=2)
+        np.testing.assert_array_equal(values(single.weights), values(double.weights))
+        yield single, double, [weight.numpy() for weight in single.weights]
 
 
 @pytest.fixture
@@ -122,6 +135,34 @@ def test_a_step_without_a_finite_gradient_changes_nothing_and_is_counted(single)
     assert np.isfinite(single.read_metrics()["loss"])
 
 
+def unmeasurable(batch):
+    """Every gradient of such a batch is finite, and its loss is not: see `steps`."""
+    batch["speaker"][:] = UNMEASURABLE
+    return batch
+
+
+def test_a_loss_that_is_not_finite_changes_nothing_even_if_its_gradient_is(single):
+    before = values(single.weights)
+    single(tensors(unmeasurable(make_batch(2))), 0, 1e-3, 0.999, True)
+    assert np.isfinite(single.read_metrics()["gradient_norm"])
+    assert single.nonfinite_in_row.numpy() == 1
+    np.testing.assert_array_equal(values(single.weights), before)
+    single(tensors(make_batch(2)), 1, 1e-3, 0.999, True)
+    assert single.nonfinite_in_row.numpy() == 0
+
+
+def test_one_broken_loss_spoils_its_group_and_no_other(double):
+    before = values(double.weights)
+    double(tensors(unmeasurable(make_batch(2))), 0, 1e-3, 0.999, False)
+    double(tensors(make_batch(2)), 0, 1e-3, 0.999, True)
+    np.testing.assert_array_equal(values(double.weights), before)
+    assert double.nonfinite_in_row.numpy() == 1
+    for is_last in (False, True):
+        double(tensors(make_batch(2)), 1, 1e-3, 0.999, is_last)
+    assert double.nonfinite_in_row.numpy() == 0
+    assert np.abs(values(double.weights) - before).max() > 1e-4
+
+
 def test_a_loss_scale_that_is_too_large_is_lowered_and_blames_no_batch(single):
     step, batch = make_step(loss_scaling=True), tensors(make_batch(3))
     before = values(step.weights)
@@ -134,12 +175,13 @@ def test_a_loss_scale_that_is_too_large_is_lowered_and_blames_no_batch(single):
     step(batch, 0, 1e-3, 0.999, True)
     single(batch, 0, 1e-3, 0.999, True)
     np.testing.assert_allclose(first_moments(step), first_moments(single), rtol=1e-3, atol=2e-6)
-    # Without a scale to blame it is the batches.
+    # Without a scale to blame it is the batches, and so it is where the loss itself is broken.
     broken = make_batch(3)
     broken["mel"][0, 3, 5] = np.nan
-    step.loss_scale.assign(1.0)
-    step(tensors(broken), 1, 1e-3, 0.999, True)
-    assert step.nonfinite_in_row.numpy() == 1 and step.loss_scale.numpy() == 1.0
+    for number, scale in enumerate((1.0, 2.0**15), start=1):
+        step.loss_scale.assign(scale)
+        step(tensors(broken), 1, 1e-3, 0.999, True)
+        assert step.nonfinite_in_row.numpy() == number and step.loss_scale.numpy() == scale
 
 
 def test_rows_of_weight_zero_teach_nothing(single, steps):
