@@ -11,6 +11,7 @@ from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.keys import load_server_keys
 from shared.process_guard import keep_freed_memory
 from shared.reporting import Reporter
+from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import START_VARIABLE
 from shared.worker_start import (
     StopFlag,
@@ -30,7 +31,11 @@ _STARTING_DEADLINE_S = 300.0
 def main() -> int:
     begin_worker()
     keep_freed_memory()
-    return run_worker(_work)
+    code = run_worker(_work)
+    if code == EXIT_INTERRUPTED:
+        logging.shutdown()
+        os._exit(code)  # a picture that is still being drawn must not hold up a stop
+    return code
 
 
 def _work(reporter: Reporter) -> int:

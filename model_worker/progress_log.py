@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections import deque
@@ -257,6 +258,13 @@ class ProgressLog:
                     "on, and they are written when it is possible again"
                 )
             self._unwritable = True
+
+    def close(self) -> None:
+        """Write what waits, as far as it goes, and close the files."""
+        self.flush()
+        for lines in filter(None, (self._metrics, self._audit)):
+            with contextlib.suppress(OSError):  # it has been said
+                lines.close()
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,7 @@ class Samples:
         self._vocoder = GriffinLim(index.mel_basis)
         self._rows: dict[str, np.ndarray] | None = None
         self._writer = ThreadPoolExecutor(1, "samples")
+        self._last_written: Future | None = None
 
     def keep(self, batch: dict[str, tf.Tensor]) -> None:
         """Take the sentences from the first validation batch that comes by."""
@@ -71,12 +72,14 @@ class Samples:
             log.exception("the samples of step %d could not be spoken; the run goes on", step)
             return
         log.info("spoke %d samples in %.2f s", len(waves), time.perf_counter() - started_s)
-        self._writer.submit(self._write, step, spoken, waves)
+        self._last_written = self._writer.submit(self._write, step, spoken, waves)
 
-    def close(self) -> None:
-        """Wait until everything is written."""
-        self._writer.shutdown(wait=True)
-        self._summaries.flush()
+    def close(self, patience_s: float | None = None) -> None:
+        """Wait until everything is written, or so many seconds for each kind of it."""
+        if self._last_written is not None:
+            wait([self._last_written], patience_s)
+        self._writer.shutdown(wait=False)
+        self._summaries.close(patience_s)
 
     def _spoken(self, rows: dict[str, np.ndarray]) -> list[Spoken]:
         own = self._train_step.swap_in_averages()

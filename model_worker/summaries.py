@@ -61,23 +61,29 @@ class Summaries:
         self._writer: tf.summary.SummaryWriter | None = None
         self._gave_up = False
         self._writer_lock = threading.Lock()
-        self._waiting: queue.SimpleQueue[dict[str, Any] | threading.Event] = queue.SimpleQueue()
+        # Records, and events to be set when all before them is written.
+        self._waiting: queue.SimpleQueue[dict[str, Any] | threading.Event | None]
+        self._waiting = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def numbers(self, record: dict[str, Any]) -> None:
         """One logged step: a record as in metrics.jsonl, which must not change any more."""
+        self._hand_over(record)
+
+    def _hand_over(self, waiting: dict[str, Any] | threading.Event) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tensorboard", daemon=True)
             self._thread.start()
-        self._waiting.put(record)
+        self._waiting.put(waiting)
 
     def _run(self) -> None:
-        while True:
-            waiting = self._waiting.get()
+        while (waiting := self._waiting.get()) is not None:
             if isinstance(waiting, threading.Event):
+                self._flush_writer()
                 waiting.set()
             else:
                 self._write_numbers(waiting)
+        self._close_writer()
 
     @_never_fails
     def _write_numbers(self, record: dict[str, Any]) -> None:
@@ -102,14 +108,26 @@ class Summaries:
             )  # fmt: skip
             tf.summary.image(f"alignment_and_mel/{name}", picture[np.newaxis, :, :, :3], step=step)
 
+    def flush(self, patience_s: float | None = None) -> None:
+        """Have everything so far written, or as much of it as storage takes in this time."""
+        written = threading.Event()
+        self._hand_over(written)
+        written.wait(_FLUSHED_WITHIN_S if patience_s is None else patience_s)
+
+    def close(self, patience_s: float | None = None) -> None:
+        """The same, and no more is to come."""
+        self.flush(patience_s)
+        self._waiting.put(None)
+
     @_never_fails
-    def flush(self) -> None:
-        if self._thread is not None:
-            written = threading.Event()
-            self._waiting.put(written)
-            written.wait(_FLUSHED_WITHIN_S)
+    def _flush_writer(self) -> None:
         if self._writer is not None:
             self._writer.flush()
+
+    @_never_fails
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
 
     def _default_writer(self):
         with self._writer_lock:

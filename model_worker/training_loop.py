@@ -21,6 +21,7 @@ from shared.config import Config
 from shared.errors import CheckpointError, TandemError
 from shared.plan import Plan
 from shared.reporting import Reporter
+from shared.supervision import CLOSING, SPEAKING
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ _TRAINING_DEADLINE_S = 60.0
 _COMPILING_DEADLINE_S = 1800.0
 _VALIDATING_DEADLINE_S = 600.0
 _SAVING_DEADLINE_S = 600.0
+_SPEAKING_DEADLINE_S = 600.0
+_CLOSING_DEADLINE_S = 600.0
 _WAIT_S = 0.5
 _REPORT_EVERY_S = 1.0
 _STEPS_FOR_A_PACE = 16
@@ -60,6 +63,12 @@ class LoopParts:
     samples: Samples
     should_stop: Callable[[], bool]
     started_s: float  # time.time() of the command
+
+    def close(self, patience_s: float | None) -> None:
+        """Give back threads and files; wait so long for what is being drawn (None: to its end)."""
+        self.prefetch.close()
+        self.samples.close(patience_s)
+        self.progress.close()
 
 
 class TrainingLoop:
@@ -102,6 +111,11 @@ class TrainingLoop:
                 self._train(batch)
             else:
                 self._validate(batch)
+
+    @property
+    def step(self) -> int:
+        """Steps done so far, those of earlier processes included."""
+        return self._position.step
 
     @property
     def needs_validation(self) -> bool:
@@ -275,9 +289,12 @@ class TrainingLoop:
         position.next_batch = self._cursor
         parts.progress.log_validation(position, parts.validation.last)
         self._save()
-        if is_best and self._saved_step == position.step:
-            self._mark_best()
-        parts.samples.speak(position.step)
+        if self._saved_step == position.step:
+            if is_best:
+                self._mark_best()
+            self._enter(SPEAKING, _SPEAKING_DEADLINE_S)
+        if not parts.should_stop():
+            parts.samples.speak(position.step)
 
     def _mark_best(self) -> None:
         try:
@@ -306,6 +323,7 @@ class TrainingLoop:
         if self._saved_step != self._position.step:
             self._position.elapsed_s = self._elapsed_s()
             self._save_the_last()
+        self._enter(CLOSING, _CLOSING_DEADLINE_S)
         self._parts.progress.flush()
         self._parts.progress.say_verdict()
         return code

@@ -25,7 +25,8 @@ from collections import deque
 RESTART_WINDOW_S = 600.0
 _BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 _DUMP_S = 1.0
-_STOP_MODEL_S = 20.0
+# Together under the 20 s that a stop may take.
+_STOP_MODEL_S = 15.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
 _ASLEEP_S = 2.0  # between two ticks: then the launcher itself stood still
@@ -36,6 +37,7 @@ CRASH_SIGNALS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 )
 STANDING_BY = "standing by"  # the phase of a spare that could take over at once
+SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,7 +256,9 @@ class Supervisor:
         elif not model.at_work and not model.failure:
             words = "interrupted while it was starting; there was nothing to save"
             self._ending = Finish(EXIT_INTERRUPTED, words)
-        elif status != EXIT_INTERRUPTED:
+        elif status != EXIT_INTERRUPTED and (
+            model.failure or model.phase not in (SPEAKING, CLOSING)
+        ):
             cause = model.failure or status_in_words(status)
             self._ending = Finish(1, f"stopped, but {self._model} did not save: {cause}")
 

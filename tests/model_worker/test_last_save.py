@@ -32,7 +32,10 @@ def make_loop(save, said):
         validation=SimpleNamespace(abandon=lambda: None), started_s=0.0,
         train_step=SimpleNamespace(nonfinite_in_row=SimpleNamespace(numpy=lambda: 0)),
     )  # fmt: skip
-    return TrainingLoop(parts, Position(step=7))
+    position = Position(step=6)
+    loop = TrainingLoop(parts, position)
+    position.step = 7
+    return loop
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Samples of a training run: written, and training is none the worse for them."""
 
+import threading
 from types import SimpleNamespace
 
 import keras
@@ -8,12 +9,14 @@ import pytest
 import soundfile
 import tensorflow as tf
 
+from model_worker import sample_picture
 from model_worker.acoustic_model import Statistics, build_model
 from model_worker.samples import Samples
 from model_worker.summaries import Summaries, tidy_names
 from model_worker.train_step import StepSettings, TrainStep
 from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 
+DEADLINE_S = 60.0
 TABLE = ["_", "<s>", "</s>", " ", *"abcdefgh$"]
 
 
@@ -81,6 +84,28 @@ def test_a_full_disk_or_a_broken_model_does_not_end_the_run(parts, tmp_path, cap
     parts.samples.speak(2)
     parts.samples.close()
     assert "the run goes on" in caplog.text
+
+
+def test_a_stop_does_not_wait_for_pictures_or_for_tensorboard(parts, monkeypatch):
+    before, drawing, go_on = set(threading.enumerate()), threading.Event(), threading.Event()
+
+    def draw(*arguments):
+        drawing.set()
+        go_on.wait(DEADLINE_S)
+        raise OSError("the storage is gone")
+
+    monkeypatch.setattr(sample_picture, "draw", draw)
+    monkeypatch.setattr(Summaries, "_write_numbers", lambda self, record: go_on.wait(DEADLINE_S))
+    parts.samples.keep(batch())
+    parts.samples.speak(1)
+    parts.summaries.numbers({"step": 1, "loss": 1.0})
+    assert drawing.wait(DEADLINE_S)
+    parts.samples.close(patience_s=0.01)
+    assert not go_on.is_set()
+    go_on.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
 
 
 def test_numbers_are_filed_under_tidy_names():

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.supervision import (
+    CLOSING,
     CRASH_SIGNALS,
     RESTART_WINDOW_S,
+    SPEAKING,
     STANDING_BY,
     AskToStop,
     DumpStack,
@@ -329,12 +331,25 @@ def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did
     supervisor = started()
     supervisor.handle(Reported(MODEL, "progress", 0.5))
     supervisor.handle(StopAsked(1.0))
-    assert supervisor.handle(Ticked(20.9)) == []
-    assert supervisor.handle(Ticked(21.0)) == [Kill(MODEL)]
-    assert supervisor.handle(Exited(MODEL, -signal.SIGKILL, 21.1)) == [AskToStop(DATA)]
-    (finish,) = supervisor.handle(Exited(DATA, 0, 21.2))
+    assert supervisor.handle(Ticked(15.9)) == []
+    assert supervisor.handle(Ticked(16.0)) == [Kill(MODEL)]
+    assert supervisor.handle(Exited(MODEL, -signal.SIGKILL, 16.1)) == [AskToStop(DATA)]
+    assert supervisor.handle(Ticked(19.0)) == []
+    assert supervisor.handle(Ticked(19.1)) == [Kill(DATA)]  # all within 20 s of the stop
+    (finish,) = supervisor.handle(Exited(DATA, -signal.SIGKILL, 19.2))
     assert finish.exit_code == 1
     assert "did not save: killed by SIGKILL" in finish.cause
+
+
+@pytest.mark.parametrize("phase", [SPEAKING, CLOSING])
+def test_a_model_worker_that_is_killed_after_its_save_did_save(phase):
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "progress", 0.5))
+    supervisor.handle(Reported(MODEL, "phase", 0.6, phase, 600.0))
+    supervisor.handle(StopAsked(1.0))
+    supervisor.handle(Exited(MODEL, -signal.SIGKILL, 16.1))
+    (finish,) = supervisor.handle(Exited(DATA, 130, 16.2))
+    assert finish == Finish(130, "interrupted; the checkpoint is saved")
 
 
 @pytest.mark.parametrize("status", [130, -signal.SIGTERM, -signal.SIGKILL])
