@@ -113,7 +113,9 @@ class Receiver:
             self._wake()
 
     def stop(self, reason: str) -> None:
-        """Tell every data process that the run is over, and end the thread."""
+        """Tell every data process that the run is over, and end the thread. Once is enough."""
+        if self._stop_reason is not None:
+            return
         self._stop_reason = reason
         self._wake()
         self._thread.join(timeout=5)

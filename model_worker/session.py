@@ -15,6 +15,7 @@ from model_worker.device_prefetch import DevicePrefetch
 from model_worker.initial_weights import load_initial_weights
 from model_worker.progress_log import ProgressLog
 from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
+from model_worker.roll_backs import RollBacks
 from model_worker.run_logs import Quarantine, cut_back
 from model_worker.samples import Samples
 from model_worker.schedule import Schedule
@@ -52,6 +53,7 @@ PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
 _FINE_TUNING_SHARE = 0.5  # of it, with --init-from: what was learned is to be kept
 _STARTING_DEADLINE_S = 300.0
 _COMPILING_DEADLINE_S = 1800.0
+_STOP_PATIENCE_S = 2.0  # with pictures and with TensorBoard
 
 
 class Session:
@@ -82,6 +84,8 @@ class Session:
         self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
         self._store.remove_leftovers()
         self._quarantine = Quarantine(run.quarantine, self._index)
+        self._roll_backs = RollBacks()
+        self._num_applied_saved = 0  # steps that changed the weights of the last checkpoint
         self._identity = {
             "index": self._index.fingerprint,
             "stream": self._plan.with_layout(
@@ -93,7 +97,11 @@ class Session:
         }
 
     def train(self) -> int | None:
-        """Train from the last checkpoint; None after a roll-back."""
+        """Train from the last checkpoint; None after a roll-back.
+
+        Raises:
+            TandemError: the run can't go on.
+        """
         config = self._config
         self._reporter.phase("starting", _STARTING_DEADLINE_S)
         self._seed()
@@ -104,6 +112,7 @@ class Session:
         position = Position()
         if checkpoint is not None:
             position = restore(checkpoint, train_step, self._identity)
+            self._num_applied_saved = checkpoint.state["counters"]["num_applied"]
             # The budget may have changed since, and with it where validations fall.
             position.next_batch = self._plan.layout.index_after(
                 position.step * config.training.grad_accum, position.is_validated
@@ -123,6 +132,8 @@ class Session:
             self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
             train_step.warm_up()  # while the data processes start and fill the queue
         self._should_stop.now_at_work()
+        parts: LoopParts | None = None
+        reason = ""
         try:
             if is_over:
                 self._reporter.say(
@@ -140,15 +151,18 @@ class Session:
             parts.prefetch.close()
             if code == EXIT_FINISHED and loop.needs_validation:
                 receiver = self._validate_at_the_end(loop, receiver)
-            receiver.stop("interrupted" if code == EXIT_INTERRUPTED else "finished")
-            parts.samples.close()
+            reason = "interrupted" if code == EXIT_INTERRUPTED else "finished"
             return code
         except RollBack:
-            receiver.stop("")
+            if self._should_stop():  # whoever goes on from here goes back first
+                reason = "interrupted"
+                return EXIT_INTERRUPTED
+            self._roll_backs.note(loop.step, self._num_applied_saved)
             return None
-        except BaseException:
-            receiver.stop("")
-            raise
+        finally:
+            receiver.stop(reason)
+            if parts is not None:
+                parts.close(_STOP_PATIENCE_S if self._should_stop() else None)
 
     def _validate_at_the_end(self, loop: TrainingLoop, receiver: Receiver) -> Receiver:
         """The clock came between two validations: validate what it ended with.
@@ -163,6 +177,9 @@ class Session:
         prefetch = DevicePrefetch(receiver.queue, self._device, False)
         try:
             loop.validate_at_the_end(receiver, prefetch)
+        except BaseException:
+            receiver.stop("")
+            raise
         finally:
             prefetch.close()
         return receiver
@@ -287,6 +304,7 @@ class Session:
         state = state_of(train_step, position, exclusions.to_json(), self._identity)
         started_s = time.perf_counter()
         path: Path = self._store.save(position.step, groups_of(train_step), state)
+        self._num_applied_saved = state["counters"]["num_applied"]
         log.info("saved %s in %.2f s", path, time.perf_counter() - started_s)
 
     def _mark_best(self, position: Position) -> None:
