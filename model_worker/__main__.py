@@ -61,6 +61,7 @@ def _work(reporter: Reporter) -> int:
     try:
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")
+            should_stop.now_starting()
         return code
     finally:
         remove_socket(endpoint)

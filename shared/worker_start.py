@@ -185,7 +185,8 @@ class StopFlag:
     """Set by the signals that ask a worker to finish what it is doing and end.
 
     A worker that is `starting` has nothing to finish: a signal ends it at once, until it calls
-    `now_at_work`. Importing TensorFlow and compiling can take longer than a stop may.
+    `now_at_work`, and again from `now_starting` on. Importing TensorFlow and compiling can take
+    longer than a stop may.
     """
 
     def __init__(self, starting: bool = False) -> None:
@@ -197,6 +198,12 @@ class StopFlag:
     def now_at_work(self) -> None:
         """From now on there is something to finish first."""
         self._starting = False
+
+    def now_starting(self) -> None:
+        """From now on there is nothing to finish, nor for a signal that has come already."""
+        self._starting = True
+        if self.asked_s is not None:
+            os._exit(EXIT_INTERRUPTED)
 
     def _note(self, number: int, frame: object) -> None:
         if self._starting:

@@ -50,17 +50,27 @@ STOPPING_ITSELF = (
     "import os, signal, sys\n"
     "from shared.worker_start import StopFlag\n"
     "should_stop = StopFlag(starting=True)\n"
-    "if sys.argv[1] == 'at work':\n"
-    "    should_stop.now_at_work()\n"
-    "os.kill(os.getpid(), signal.SIGTERM)\n"
+    "for word in sys.argv[1:]:\n"
+    "    if word == 'stop':\n"
+    "        os.kill(os.getpid(), signal.SIGTERM)\n"
+    "    else:\n"
+    "        getattr(should_stop, word)()\n"
     "sys.exit(7 if should_stop() else 8)\n"
 )
 
 
-@pytest.mark.parametrize(("state", "code"), [("starting", 130), ("at work", 7)])
-def test_a_worker_that_is_starting_ends_at_once_and_one_at_work_notes_the_stop(state, code):
+@pytest.mark.parametrize(
+    ("story", "code"),
+    [
+        ("stop", 130),
+        ("now_at_work stop", 7),
+        ("now_at_work now_starting stop", 130),  # starting over, after a roll-back
+        ("now_at_work stop now_starting", 130),
+    ],
+)
+def test_a_worker_that_is_starting_ends_at_once_and_one_at_work_notes_the_stop(story, code):
     ended = subprocess.run(
-        [sys.executable, "-c", STOPPING_ITSELF, state], cwd=ROOT, timeout=60, check=False
+        [sys.executable, "-c", STOPPING_ITSELF, *story.split()], cwd=ROOT, timeout=60, check=False
     )
     assert ended.returncode == code
 
