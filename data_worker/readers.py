@@ -15,6 +15,7 @@ from shared.errors import AudioError
 from shared.reading_record import ReadingRecord
 
 _RETRY_AFTER_S = (0.1, 0.5, 2.0)
+_REMEMBERED_S = 600.0  # storage that was gone may be back
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,9 @@ class ReadAudio:
 class ReaderPool:
     """Runs `load(row, on_fetched)` in threads, first asked first served.
 
-    `load` calls `on_fetched()` when the file is in memory and only decoding is left.
+    `load` calls `on_fetched()` when the file is in memory and only decoding is left. A row that
+    could not be read fails at once when it is asked for again: a batch is given up for one row at a
+    time, and with a mount that is gone the retries of all the others would take a night.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class ReaderPool:
         self._on_progress = on_progress
         self._wait = wait
         self._record = record or ReadingRecord()
+        self._failed: dict[int, tuple[str, float]] = {}  # by row, why, and until when it counts
         self._wanted: queue.SimpleQueue = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self.grow_to(num_threads)
@@ -65,7 +69,12 @@ class ReaderPool:
     def read(self, row: int) -> Future[ReadAudio]:
         """The utterance's audio, in time; an AudioError when it can't be had."""
         future: Future[ReadAudio] = Future()
-        self._wanted.put((row, future))
+        try:
+            self._raise_known_failure(row)
+        except AudioError as error:
+            future.set_exception(error)
+        else:
+            self._wanted.put((row, future))
         return future
 
     def close(self) -> None:
@@ -84,11 +93,20 @@ class ReaderPool:
             self._on_progress()
 
     def _read_on_record(self, slot: int, row: int) -> ReadAudio:
+        self._raise_known_failure(row)  # it may have failed since it was asked for
         self._record.begin(slot, row)
         try:
             return self._load_with_retries(row)
+        except AudioError as error:
+            self._failed[row] = str(error), time.monotonic() + _REMEMBERED_S
+            raise
         finally:
             self._record.end(slot)
+
+    def _raise_known_failure(self, row: int) -> None:
+        reason, until_s = self._failed.get(row, ("", 0.0))
+        if time.monotonic() < until_s:
+            raise AudioError(reason)
 
     def _load_with_retries(self, row: int) -> ReadAudio:
         started_s = fetched_s = time.perf_counter()

@@ -133,6 +133,28 @@ def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
     assert len(tries) == 4
 
 
+def test_what_could_not_be_read_fails_at_once_the_next_time(make_pool, monkeypatch):
+    now_s, tries = [100.0], []
+    monkeypatch.setattr(readers.time, "monotonic", lambda: now_s[0])
+
+    def load(row, fetched):
+        tries.append(row)
+        if now_s[0] < 200:
+            raise AudioError(f"storage of row {row} is gone", transient=True)
+        return np.zeros(1, np.float32)
+
+    pool = make_pool(load, num_threads=1)
+    for future in [pool.read(row) for row in (7, 8, 7)]:
+        with pytest.raises(AudioError, match="is gone"):
+            future.result(DEADLINE_S)
+    assert tries == [7] * 4 + [8] * 4
+    again = pool.read(8)
+    assert again.done() and "row 8" in str(again.exception())
+    now_s[0] += readers._REMEMBERED_S  # the mount may be back, and here it is
+    pool.read(8).result(DEADLINE_S)
+    assert tries[8:] == [8]
+
+
 def test_a_file_that_is_bad_is_not_tried_again(make_pool):
     tries = []
 
