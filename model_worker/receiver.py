@@ -23,7 +23,7 @@ from model_worker.peer_limits import PeerLimits
 from model_worker.ticket_ledger import TicketLedger
 from shared import messages
 from shared.buckets import BucketShape
-from shared.errors import ProtocolError, TandemError
+from shared.errors import ProtocolError
 from shared.exclusions import Exclusions
 from shared.plan import Plan
 from shared.transport import ServerSocket
@@ -50,6 +50,11 @@ class _Peer:
     known_exclusions: int = 0
     heard_s: float = 0.0
     asked_s: dict[int, float] = dataclasses.field(default_factory=dict)  # by ticket
+
+    def forget_before(self, batch: int) -> None:
+        """Tickets of batches that are trained: some were taken back, and are never answered."""
+        for number in [number for number in self.asked_s if number < batch]:
+            del self.asked_s[number]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,6 +199,7 @@ class Receiver:
     def _ping(self, now_s: float) -> None:
         """Find peers that are gone: ZeroMQ refuses to send to them, or they have gone silent."""
         for peer, known in list(self._peers.items()):
+            known.forget_before(self._ledger.next_batch)
             if now_s - known.heard_s > _SILENT_AFTER_S:
                 self._forget(peer, f"silent for {_SILENT_AFTER_S:g} s")
             elif not self._socket.send(peer, messages.Welcome(known.name, known.memory)):
@@ -426,16 +432,3 @@ def _plain(text: str) -> str:
 def _layout(shape: BucketShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
     """Name, dtype and shape of each array of a batch."""
     return {name: (np.dtype(dtype), size) for name, (dtype, size) in shape.arrays().items()}
-
-
-def raise_if_too_many_bad(num_bad: int, num_rows: int, max_bad_fraction: float) -> None:
-    """Stop a run whose data is falling apart.
-
-    Raises:
-        TandemError: more utterances failed than the run allows.
-    """
-    if num_bad > max_bad_fraction * num_rows:
-        raise TandemError(
-            f"{num_bad} of {num_rows} utterances could not be read, more than "
-            f"--max-bad-fraction {max_bad_fraction:g} allows. quarantine.jsonl names them."
-        )

@@ -10,11 +10,12 @@ import keras
 import tensorflow as tf
 
 from model_worker.acoustic_model import Statistics, build_model
+from model_worker.bad_utterances import BadUtterances
 from model_worker.checkpoint_files import Checkpoint, CheckpointStore
 from model_worker.device_prefetch import DevicePrefetch
 from model_worker.initial_weights import load_initial_weights
 from model_worker.progress_log import ProgressLog
-from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
+from model_worker.receiver import Expected, Receiver
 from model_worker.roll_backs import RollBacks
 from model_worker.run_logs import Quarantine, cut_back
 from model_worker.samples import Samples
@@ -232,6 +233,7 @@ class Session:
             nbytes_of=plan.nbytes,
             first_batch=first_batch,
             end_batch=end_batch,
+            exclusions_version=exclusions.version,
         )
         expected = Expected(
             run=config.run.run_id,
@@ -241,14 +243,13 @@ class Session:
             num_rows=len(index),
             tensorflow=tf.__version__,
         )
-        num_bad = exclusions.version
+        bad = BadUtterances(exclusions.first_batch, len(index), config.data.max_bad_fraction)
 
         def on_exclusion(row: int, from_batch: int, reason: str) -> None:
-            nonlocal num_bad
-            num_bad += 1
             self._quarantine.add(row, from_batch, reason)
-            self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
-            raise_if_too_many_bad(num_bad, len(index), config.data.max_bad_fraction)
+            if bad.add(row):
+                self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
+            bad.raise_if_too_many()
 
         largest = max(shape.nbytes for shape in plan.buckets)
         socket = ServerSocket(

@@ -105,12 +105,18 @@ class TicketLedger:
         first_batch: int = 0,
         end_batch: int | None = None,
         hedge_after_s: float = 5.0,
+        exclusions_version: int = 0,
     ):
+        """`exclusions_version`: that of the session's beginning, which counts for every batch.
+
+        A data process may still make what an earlier session asked it for, with fewer of them.
+        """
         self.limit = limit
         self._byte_budget = byte_budget
         self._nbytes_of = nbytes_of
         self._end = math.inf if end_batch is None else end_batch
         self._hedge_after_s = hedge_after_s
+        self._first_version = exclusions_version
         self.next_batch = first_batch  # the head: the next one to be trained
         self._next_unissued = first_batch
         self._returned: set[int] = set()  # numbers below _next_unissued that need a new ticket
@@ -200,7 +206,7 @@ class TicketLedger:
         if event.worker not in holders:
             known = batch < self.next_batch or batch in self._received
             reason = "duplicate" if known else "not asked for"
-        elif event.exclusions_version < self._required_version.get(batch, 0):
+        elif event.exclusions_version < self._required_version.get(batch, self._first_version):
             reason = "made with an utterance that is excluded"
             holders.discard(event.worker)
             if not holders:

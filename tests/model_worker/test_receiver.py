@@ -11,7 +11,7 @@ import zmq
 
 from model_worker import receiver as receiver_module
 from model_worker.batch_queue import StreamEnded
-from model_worker.receiver import Expected, Receiver, raise_if_too_many_bad
+from model_worker.receiver import Expected, Receiver
 from model_worker.ticket_ledger import TicketLedger
 from shared import codec, messages
 from shared.array_block import ArrayBlock
@@ -437,6 +437,26 @@ def test_a_complaint_about_an_utterance_that_is_not_in_the_batch_excludes_nothin
     assert setup.written == []
 
 
+def test_tickets_that_were_taken_back_are_forgotten(start):
+    setup = start(limit=2)
+    first = setup.peer("first").join()
+    assert first.wait_for_tickets(2) == [0, 1]
+    second = setup.peer("second").join()
+    first.socket.send(messages.CannotRead(0, int(setup.plan.batch(0).rows[0]), "gone"))
+    assert second.wait_for_tickets(1) == [0]
+    second.wait_until(lambda: second.exclusions.version, "the exclusion")
+    second.answer()
+    first.answer(first.tickets[1])
+    assert [setup.take().index for _ in range(2)] == [0, 1]
+
+    def oldest_asked():
+        known = list(setup.receiver._peers.values())
+        return min((number for each in known for number in list(each.asked_s)), default=2)
+
+    first.wait_until(lambda: oldest_asked() >= 2, "the end of what was taken back")
+    assert setup.receiver.num_workers == 2  # and not because someone had left
+
+
 def test_too_many_bad_utterances_reach_the_training_loop_as_the_error_they_are(start):
     setup = start()
     setup.fail_on_exclusion = TandemError("too many")
@@ -584,3 +604,5 @@ def test_a_run_whose_data_falls_apart_is_stopped():
     raise_if_too_many_bad(5, 100, 0.05)
     with pytest.raises(TandemError, match="6 of 100 utterances could not be read"):
         raise_if_too_many_bad(6, 100, 0.05)
+
+

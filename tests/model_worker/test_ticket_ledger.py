@@ -72,6 +72,13 @@ def test_a_batch_that_was_taken_makes_room_for_one_ticket():
     assert issued(ledger.handle(BatchTaken())) == [(A, 2)]
 
 
+def test_what_an_earlier_session_asked_for_is_made_again_with_the_exclusions_of_this_one():
+    ledger = make_ledger(limit=1, exclusions_version=3)
+    ledger.handle(WorkerJoined(A, 8))
+    assert ledger.handle(BatchArrived(A, 0, 2)) == [Drop(0, EXCLUDED), Issue(A, 0)]
+    assert ledger.handle(BatchArrived(A, 0, 3)) == [Accept(0)]
+
+
 def test_batches_that_arrive_out_of_order_are_kept_for_their_turn():
     ledger = make_ledger(limit=2)
     ledger.handle(WorkerJoined(A, 8))
