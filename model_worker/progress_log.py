@@ -244,12 +244,14 @@ class ProgressLog:
             f"loss {values['val_loss']:.3f}{best}"
         )
 
-    def flush(self) -> None:
-        """Write the logs; what a full disk refuses waits for the next time."""
+    def flush(self, durable: bool = False) -> None:
+        """Write the logs; what a full disk refuses waits for the next time.
+
+        `durable` before a checkpoint: after a power cut, its logs must reach as far as it does.
+        """
         try:
-            self._metrics.flush()
-            if self._audit:
-                self._audit.flush()
+            for lines in filter(None, (self._metrics, self._audit)):
+                lines.flush(durable)
             self._unwritable = False
         except OSError as error:
             if not self._unwritable:

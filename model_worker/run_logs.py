@@ -22,6 +22,7 @@ class JsonLines:
 
     def __init__(self, path: Path):
         self._path = path
+        self._name_is_durable = False  # without it a power cut takes the file, however full
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._waiting = bytearray()
 
@@ -35,19 +36,32 @@ class JsonLines:
         if not durable and len(self._waiting) < _MAX_WAITING_BYTES:
             return
         try:
-            self.flush()
-            if durable:
-                os.fsync(self._descriptor)
+            self.flush(durable)
         except OSError as error:
             raise TandemError(
                 f"{self._path}: can't be written ({error.strerror}). Free some space on that disk "
                 "and start the same command again: the run goes on from its last checkpoint."
             ) from error
 
-    def flush(self) -> None:
-        """Write what waits. Raises OSError; nothing is lost by it."""
+    def flush(self, durable: bool = False) -> None:
+        """Write what waits, if `durable` so that it outlives the machine.
+
+        Raises OSError; nothing is lost by it.
+        """
         while self._waiting:
             del self._waiting[: os.write(self._descriptor, self._waiting)]
+        if durable:
+            os.fsync(self._descriptor)
+            if not self._name_is_durable:
+                self._sync_directory()
+                self._name_is_durable = True
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         try:

@@ -305,7 +305,7 @@ class TrainingLoop:
     def _save(self) -> None:
         self._look_at_numbers()
         self._enter("saving", _SAVING_DEADLINE_S)
-        self._parts.progress.flush()
+        self._parts.progress.flush(durable=True)
         try:
             self._parts.save(self._position)
         except CheckpointError as error:

@@ -16,17 +16,22 @@ class FailingSave:
 
     def __init__(self, num_failures):
         self.num_failures, self.num_calls = num_failures, 0
+        self.logs_on_disk = []  # at each call, whether the logs were
 
     def __call__(self, position):
         self.num_calls += 1
+        self.logs_on_disk.append(self.flushed_durably)
         if self.num_calls <= self.num_failures:
             raise CheckpointError("No space left on device")
 
 
 def make_loop(save, said):
-    nothing = SimpleNamespace(flush=lambda: None, say_verdict=lambda: None)
+    def flush(durable=False):
+        save.flushed_durably = durable
+
     parts = SimpleNamespace(
-        config=Config(), save=save, progress=nothing,
+        config=Config(), save=save,
+        progress=SimpleNamespace(flush=flush, say_verdict=lambda: None),
         plan=SimpleNamespace(num_validation_batches=0),
         reporter=SimpleNamespace(say=said.append, phase=lambda name, deadline_s: None),
         validation=SimpleNamespace(abandon=lambda: None), started_s=0.0,
@@ -47,6 +52,7 @@ def test_the_last_save_is_tried_again():
     said, save = [], FailingSave(2)
     assert make_loop(save, said)._end(EXIT_INTERRUPTED) == EXIT_INTERRUPTED
     assert save.num_calls == 3
+    assert save.logs_on_disk == [True] * 3
     assert len(said) == 2 and all("was not saved: No space left" in line for line in said)
 
 

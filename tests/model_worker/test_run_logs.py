@@ -53,6 +53,25 @@ def test_a_line_that_must_be_on_disk_ends_the_run_with_a_remedy(tmp_path, monkey
         lines.write({"row": 1}, durable=True)
 
 
+def test_a_file_outlives_the_machine_with_its_name(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noting(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    path = tmp_path / "skipped.jsonl"
+    lines = JsonLines(path)
+    lines.write({"first": 1})
+    lines.flush()
+    assert synced == []
+    lines.flush(durable=True)
+    lines.write({"first": 2}, durable=True)
+    lines.close()
+    assert synced == [str(path), str(tmp_path), str(path)]
+
+
 def test_what_waits_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("model_worker.run_logs._MAX_WAITING_BYTES", 100)
     lines = JsonLines(tmp_path / "log.jsonl")
