@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 
+from shared.durations import machine_s
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.keys import load_server_keys
 from shared.process_guard import keep_freed_memory
@@ -41,7 +41,7 @@ def main() -> int:
 def _work(reporter: Reporter) -> int:
     flags = worker_parser("python -m model_worker", "--listen").parse_all(sys.argv[1:])
     reporter.phase("starting", _STARTING_DEADLINE_S)
-    started_s = float(os.environ.get(START_VARIABLE) or time.time())
+    started_s = float(os.environ.get(START_VARIABLE) or machine_s())
     run, config = open_run(flags)
     lock = run.lock("model process")
     should_stop = StopFlag(starting=True)

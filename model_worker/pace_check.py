@@ -10,9 +10,9 @@ import contextlib
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Iterator
 
+from shared.durations import machine_s
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.errors import TandemError
 from shared.mel import HOP, SAMPLE_RATE
@@ -110,7 +110,7 @@ def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, sho
         device_kind=device_kind,
         reporter=reporter,
         should_stop=should_stop,
-        started_s=time.time(),
+        started_s=machine_s(),
     )
 
 

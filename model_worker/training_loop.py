@@ -62,7 +62,7 @@ class LoopParts:
     on_best: Callable[[Position], None]
     samples: Samples
     should_stop: Callable[[], bool]
-    started_s: float  # time.time() of the command
+    started_s: float  # of the command, by `machine_s`
 
     def close(self, patience_s: float | None) -> None:
         """Give back threads and files; wait so long for what is being drawn (None: to its end)."""
@@ -78,7 +78,7 @@ class TrainingLoop:
         self._parts = parts
         self._position = position
         self._training = parts.config.training
-        self._elapsed_before_s = position.elapsed_s
+        position.go_on_in_command(parts.started_s)
         self._cursor = position.next_batch  # of the stream; ahead of the position within a group
         self._in_group = 0
         # The curve of a checkpoint is kept until this process has a pace of its own.
@@ -144,12 +144,10 @@ class TrainingLoop:
         self._finish_validation()
         self._parts.progress.flush()
 
-    def _elapsed_s(self) -> float:
-        return self._elapsed_before_s + time.time() - self._parts.started_s
-
     def _remaining_s(self) -> float:
         kept_s = _LAST_SAVE_S + self._validation_s
-        return self._training.max_minutes * 60 - kept_s - self._elapsed_s()
+        self._position.look_at_clock()
+        return self._training.max_minutes * 60 - kept_s - self._position.elapsed_s
 
     def _budget_is_used(self) -> bool:
         end = self._parts.plan.layout.num_stream_batches
@@ -218,7 +216,7 @@ class TrainingLoop:
         position.step += 1
         position.is_validated = False
         position.next_batch = self._cursor
-        position.elapsed_s = self._elapsed_s()
+        position.look_at_clock()
         step_s = parts.progress.step_seconds()
         if self._training.max_minutes and position.step >= self._fit_from:
             parts.schedule.fit(position.step, position.elapsed_s, self._remaining_s(), step_s)
@@ -321,7 +319,7 @@ class TrainingLoop:
             self._in_group = 0
         self._parts.validation.abandon()
         if self._saved_step != self._position.step:
-            self._position.elapsed_s = self._elapsed_s()
+            self._position.look_at_clock()
             self._save_the_last()
         self._enter(CLOSING, _CLOSING_DEADLINE_S)
         self._parts.progress.flush()

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from model_worker.checkpoint_files import Checkpoint
 from model_worker.train_step import TrainStep
+from shared.durations import machine_s
 from shared.errors import CheckpointError
 
 _COUNTERS = ("num_nonfinite", "nonfinite_in_row", "finite_since_scaled", "loss_scale")
@@ -23,9 +24,23 @@ class Position:
     next_batch: int = 0  # of the stream
     is_validated: bool = False  # whether the weights of this step were
     elapsed_s: float = 0.0  # wall clock used by this run before now
+    earlier_s: float = 0.0  # of it, by commands before the one that was begun at
+    begun_s: float = 0.0  # by `machine_s`
     fitted_steps: int = 0  # length of the learning-rate curve
     best_loss: float | None = None
     validations_since_best: int = 0
+
+    def go_on_in_command(self, begun_s: float) -> None:
+        """From now on the command counts that was begun then.
+
+        It may be the same one: a process that is restarted, or rolls back, has lost time but must
+        not count any of it twice.
+        """
+        if begun_s != self.begun_s:
+            self.earlier_s, self.begun_s = self.elapsed_s, begun_s
+
+    def look_at_clock(self) -> None:
+        self.elapsed_s = self.earlier_s + machine_s() - self.begun_s
 
 
 def _variables(train_step: TrainStep) -> dict[str, dict[str, tf.Variable]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from shared import supervision
 from shared.config import Config
+from shared.durations import machine_s
 from shared.endpoints import default_endpoint, remove_socket
 from shared.gpus import Gpu, Placement, worker_environment
 from shared.reading_record import SUSPECTS_VARIABLE
@@ -65,6 +66,7 @@ class TrainingRun:
     ):
         """`say` takes lines of the run's story, `on_report` everything that workers tell.
 
+        `started_s` is time.time() of the command.
         `model_command` is the module that is the model process, and flags of its own.
         """
         self._on_report = on_report
@@ -73,7 +75,7 @@ class TrainingRun:
         self._run = run
         self._placement = placement
         self._say = say
-        self._started_s = started_s
+        self._started_s = machine_s() - (time.time() - started_s)
         self._data_gpus = self._data_worker_gpus()
         self._spare_gpus, spares = self._spares()
         self._supervisor = supervision.Supervisor(
