@@ -598,11 +598,3 @@ def test_a_model_process_without_data_processes_says_that_it_waits(start, monkey
     while f"waiting for a data process at {setup.server.endpoint}" not in caplog.text:
         assert time.monotonic() < until_s
         threading.Event().wait(0.01)
-
-
-def test_a_run_whose_data_falls_apart_is_stopped():
-    raise_if_too_many_bad(5, 100, 0.05)
-    with pytest.raises(TandemError, match="6 of 100 utterances could not be read"):
-        raise_if_too_many_bad(6, 100, 0.05)
-
-
