@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,7 +70,7 @@ def measure(corpus: Path, run: Path, flags: argparse.Namespace) -> Counter:
         raw = run / "samples.txt"
         subprocess.run(
             [
-                "py-spy", "record", "--pid", str(model_process(launcher.pid)), "--rate", "200",
+                py_spy(), "record", "--pid", str(model_process(launcher.pid)), "--rate", "200",
                 "--duration", str(flags.seconds), "--format", "raw", "--threads", "--idle",
                 "--output", str(raw),
             ],
@@ -83,6 +85,15 @@ def measure(corpus: Path, run: Path, flags: argparse.Namespace) -> Counter:
 def last_step(metrics: Path) -> int:
     lines = metrics.read_text().splitlines()
     return json.loads(lines[-1])["step"] if lines else 0
+
+
+def py_spy() -> str:
+    """The program, which pip puts beside the interpreter."""
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("py-spy", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if found is None:
+        raise SystemExit("py-spy is not installed; it is part of the 'bench' extra.")
+    return found
 
 
 def model_process(launcher: int) -> int:
