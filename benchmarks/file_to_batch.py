@@ -89,7 +89,7 @@ def batches_of(contender: str, folder: Path, run: Path):
 def tandem_mels(data: workload.DataSide):
     """The readers and the mel graph of a data process, without the rest of its batch."""
     from data_worker.assembly import make_loader
-    from data_worker.audio import pad_reflect
+    from data_worker.audio import fill_row, pad_length
     from data_worker.features import FeatureExtractor
     from data_worker.readers import ReaderPool
 
@@ -102,7 +102,9 @@ def tandem_mels(data: workload.DataSide):
         waiting.append([readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)])
         clips = [future.result().audio for future in waiting.pop(0)]
         lengths = np.array([len(clip) // 256 for clip in clips], np.int32)
-        padded_rows = np.stack([pad_reflect(clip, frames) for clip in clips])
+        padded_rows = np.empty((len(clips), pad_length(frames)), np.float32)
+        for row, clip in zip(padded_rows, clips, strict=True):
+            fill_row(row, clip)
         yield np.asarray(extractor.mel(padded_rows, lengths))
 
 

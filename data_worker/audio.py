@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
 from collections.abc import Callable
@@ -52,15 +53,20 @@ def load_utterance(
     """
     audio = _decode(Path(path), start, num_samples, sample_rate_expected, on_fetched)
     audio = _to_mono(audio)
-    if not np.isfinite(audio).all():
+    if not math.isfinite(peak_of(audio)):
         raise AudioError(
             f"{path}: {np.count_nonzero(~np.isfinite(audio))} samples are not finite numbers. "
             f"Export the recording again, or take it out of the metadata."
         )
     audio = _resample(audio, sample_rate_expected)
     if normalise:
-        audio *= np.float32(PEAK / max(float(np.abs(audio).max(initial=0)), _SMALLEST_PEAK))
+        audio *= np.float32(PEAK / max(peak_of(audio), _SMALLEST_PEAK))
     return audio
+
+
+def peak_of(audio: np.ndarray) -> float:
+    """The largest distance from zero; not finite if any sample is not."""
+    return max(float(audio.max(initial=0)), -float(audio.min(initial=0)))
 
 
 def pad_length(num_frames: int) -> int:
@@ -75,12 +81,29 @@ def pad_reflect(audio: np.ndarray, num_frames: int, first_frame: int = 0) -> np.
     and is cut after its last whole frame; the rest is zero. So what the graph sees of an utterance
     does not depend on the length of the row it sits in.
     """
-    row = np.zeros(pad_length(num_frames), np.float32)
-    own_frames = min(frames_of(len(audio)) - first_frame, num_frames)
-    if own_frames > 0:
-        begin = first_frame * HOP
-        row[: pad_length(own_frames)] = reflected(audio)[begin : begin + pad_length(own_frames)]
+    row = np.empty(pad_length(num_frames), np.float32)
+    fill_row(row, audio, first_frame)
     return row
+
+
+def fill_row(row: np.ndarray, audio: np.ndarray, first_frame: int = 0) -> None:
+    """Write such a row in its place: float32 (num_frames * 256 + 768,), all of it."""
+    own_frames = min(frames_of(len(audio)) - first_frame, (len(row) - 2 * PAD) // HOP)
+    used = pad_length(own_frames) if own_frames > 0 else 0
+    row[used:] = 0.0
+    if not used:
+        return
+    first = first_frame * HOP - PAD  # of the audio; before its beginning and behind its end, mirrored
+    last, size = first + used, len(audio)
+    if size <= PAD:
+        row[:used] = reflected(audio)[first + PAD : last + PAD]
+        return
+    before, behind = max(0, -first), max(0, last - size)
+    row[before : used - behind] = audio[first + before : last - behind]
+    if before:
+        row[:before] = audio[before:0:-1]
+    if behind:
+        row[used - behind : used] = audio[size - 2 : size - 2 - behind : -1]
 
 
 def _decode(

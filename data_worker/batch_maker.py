@@ -12,7 +12,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from data_worker.audio import pad_length, pad_reflect
+from data_worker.audio import fill_row, pad_length
 from data_worker.cache import COLUMNS
 from data_worker.features import FeatureExtractor
 from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
@@ -237,10 +237,11 @@ class BatchMaker:
         if not missing:
             return
         shape = job.plan.shape
-        rows = np.zeros((shape.rows, pad_length(shape.frames)), np.float32)
+        rows = np.empty((shape.rows, pad_length(shape.frames)), np.float32)
+        rows[:, : pad_length(1)] = 0.0  # of those that are not missing, one frame is looked at
         lengths = np.ones(shape.rows, np.int32)
         for slot, row in missing:
-            rows[slot] = pad_reflect(audio[row], shape.frames)
+            fill_row(rows[slot], audio[row])
             lengths[slot] = len(audio[row]) // HOP
         mel, energy, pitch = self._extractor(rows, lengths)
         mel, energy, pitch = np.asarray(mel), np.asarray(energy), np.asarray(pitch)
@@ -269,7 +270,7 @@ class BatchMaker:
             if known is not None:
                 target[slot] = tiled(known[start : start + count, :MEL_BINS])
             else:
-                rows[slot] = pad_reflect(audio[row], REFERENCE_FRAMES, first_frame=start)
+                fill_row(rows[slot], audio[row], first_frame=start)
                 lengths[slot] = count
                 missing.append((slot, start, count))
         if missing:
