@@ -6,14 +6,16 @@ from pathlib import Path
 
 from results import Line, lines_of, number
 
-# Of each question: which lines are drawn (by the end of their name), and along which axis.
+# Of each question: which lines are drawn (by the beginning of their name, and its end or their
+# unit), and along which axis.
 BARS = {
-    "overlap": (" / limit", "share of the slower side's own speed", False),
-    "python_overlap": (" / limit", "share of the slower side's own speed", False),
-    "resume": ("at step 1,000,000", "milliseconds to the first batch at step 1,000,000", True),
-    "file_to_batch": ("s of speech/s", "seconds of speech per second, from files, one core", False),
-    "features": ("× real time", "seconds of speech per second, log mel, one core", False),
-    "slow_storage": ("batches/s", "batches per second, 20 ms before every file", False),
+    "overlap": ("", " / limit", "share of the slower side's own speed", False),
+    "python_overlap": ("", " / limit", "share of the slower side's own speed", False),
+    "transport": ("8 MB: ", "GB/s", "GB/s of batches of 8 MB", False),
+    "resume": ("", "at step 1,000,000", "milliseconds to the first batch at step 1,000,000", True),
+    "file_to_batch": ("", "s of speech/s", "seconds of speech per second, from files, one core", False),
+    "features": ("log mel: ", "× real time", "seconds of speech per second, log mel, one core", False),
+    "slow_storage": ("", "batches/s", "batches per second, 20 ms before every file", False),
 }
 OURS, THEIRS = "#1f6f8b", "#b8b8b8"
 
@@ -21,21 +23,31 @@ OURS, THEIRS = "#1f6f8b", "#b8b8b8"
 def draw(store: dict, folder: Path) -> None:
     """One SVG for each question that has a picture and figures."""
     folder.mkdir(exist_ok=True)
-    for name, (ending, label, logarithmic) in BARS.items():
-        found = lines_of(store.get(name, {}).get("lines", []))
-        lines = [x for x in found if x.values and (x.name + x.unit).endswith(ending)]
+    for name, (beginning, ending, label, logarithmic) in BARS.items():
+        lines = [
+            line
+            for line in lines_of(store.get(name, {}).get("lines", []))
+            if line.values
+            and line.name.startswith(beginning)
+            and (line.name.endswith(ending) or line.unit == ending)
+        ]
+        names = [
+            line.name.removeprefix(beginning).removesuffix(ending).removesuffix(": first batch ")
+            for line in lines
+        ]
         if lines:
-            _bars(lines, ending, label, logarithmic, folder / f"{name}.svg")
+            _bars(lines, names, label, logarithmic, folder / f"{name}.svg")
 
 
-def _bars(lines: list[Line], ending: str, label: str, logarithmic: bool, path: Path) -> None:
+def _bars(
+    lines: list[Line], names: list[str], label: str, logarithmic: bool, path: Path
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "tandem"
     from matplotlib import pyplot
 
-    names = [line.name.removesuffix(ending).removesuffix(": first batch") for line in lines]
     figure, axes = pyplot.subplots(figsize=(7, 0.42 * len(lines) + 1), layout="constrained")
     colours = [OURS if "tandem" in name.lower() else THEIRS for name in names]
     medians = [line.median for line in lines]
