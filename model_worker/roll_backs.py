@@ -15,9 +15,9 @@ class RollBacks:
         self._count = 0
 
     def note(self, step: int, num_applied: int) -> None:
-        """The run goes back to a checkpoint of this step, whose weights have changed so often.
+        """The run broke down by this step; the weights it goes back to have changed so often.
 
-        A newer checkpoint alone shows nothing: steps that are left out bring it about as well.
+        That there is a newer checkpoint shows nothing: steps that are left out bring it about too.
 
         Raises:
             TandemError: leaving out batches has not helped, and would not the next time.

@@ -24,14 +24,14 @@ class Position:
     next_batch: int = 0  # of the stream
     is_validated: bool = False  # whether the weights of this step were
     elapsed_s: float = 0.0  # wall clock used by this run before now
-    earlier_s: float = 0.0  # of it, by commands before the one that was begun at
-    begun_s: float = 0.0  # by `machine_s`
+    earlier_s: float = 0.0  # of it, by commands before the present one
+    begun_s: float = 0.0  # the present command, by `machine_s`
     fitted_steps: int = 0  # length of the learning-rate curve
     best_loss: float | None = None
     validations_since_best: int = 0
 
     def go_on_in_command(self, begun_s: float) -> None:
-        """From now on the command counts that was begun then.
+        """From now on the present command is the one that was begun then.
 
         It may be the same one: a process that is restarted, or rolls back, has lost time but must
         not count any of it twice.
