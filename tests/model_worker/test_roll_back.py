@@ -26,6 +26,7 @@ from model_worker.train_step import TrainStep
 from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.cores import BusyMeter
 from shared.errors import TandemError
+from shared.reading_record import ReadingRecord
 from shared.reporting import Reporter
 from shared.run_directory import RunDirectory
 from shared.run_plan import plan_of
@@ -130,7 +131,7 @@ class Training:
             assembly.make_hello("data_worker-0", config, index, plan, "cpu", tf.__version__),
             lambda on_done: assembly.make_batch_maker(
                 config, index, plan, extractor, on_done, progress.note, lambda: 1.0,
-                lambda begins: None, "cpu", self.run.path, {}, socket.take_memory,
+                lambda begins: None, "cpu", self.run.path, {}, socket.take_memory, ReadingRecord(),
             ),
             self.story, progress, BusyMeter(), self._over.is_set,
         )  # fmt: skip
