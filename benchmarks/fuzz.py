@@ -46,7 +46,7 @@ def codec_target(rng: random.Random) -> Callable[[], bool]:
     handed_over = [memory.take(4096) for _ in range(2)]
     for block in handed_over:
         memory.hand_over(block)
-    shared = PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes)
+    shared = PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes, memory.token)
 
     def step() -> bool:
         for block in handed_over:

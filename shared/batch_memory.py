@@ -30,6 +30,11 @@ _SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
 MAX_SLOTS = _MARKS_BYTES
 
 
+def _name_of(token: str) -> str:
+    """What the kernel calls the file, for whoever looks at a process's descriptors."""
+    return f"tandem-batches-{token}"
+
+
 def _in_pages(num_bytes: int) -> int:
     return -(-num_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
 
@@ -49,7 +54,7 @@ class BatchMemory:
         self.slot_bytes = _in_pages(block_bytes)
         self._num_slots = min(num_slots, MAX_SLOTS)
         flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-        self.descriptor = os.memfd_create("tandem-batches", flags)
+        self.descriptor = os.memfd_create(_name_of(self.token), flags)
         os.ftruncate(self.descriptor, _MARKS_BYTES + self._num_slots * self.slot_bytes)
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS | fcntl.F_SEAL_SEAL)
         self._map = mmap.mmap(self.descriptor, 0)
@@ -99,17 +104,20 @@ class BatchMemory:
 class PeerMemory:
     """The memory of a data process, as the model process maps it. Lives in the receiving thread."""
 
-    def __init__(self, pid: int, descriptor: int, slot_bytes: int):
-        """`descriptor` is the number that the process `pid` has for it.
+    def __init__(self, pid: int, descriptor: int, slot_bytes: int, token: str):
+        """`descriptor` is the number that the process `pid` had for it when it told.
 
         Raises:
-            OSError: it can't be opened, or is not memory that its owner can't take away.
+            OSError: it can't be opened, is not memory that its owner can't take away, or not that
+                of the token: the owner may have left it, and other memory may have the number.
         """
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         opened = os.open(f"/proc/{pid}/fd/{descriptor}", flags)
         try:
             found = os.fstat(opened)
             seals = fcntl.fcntl(opened, fcntl.F_GET_SEALS)
+            if os.readlink(f"/proc/self/fd/{opened}") != f"/memfd:{_name_of(token)} (deleted)":
+                raise OSError("its owner uses other memory by now")
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
                 raise OSError("it is not a file of this user")
             if not seals & fcntl.F_SEAL_SHRINK:

@@ -86,12 +86,15 @@ def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def decode(
-    frames: Sequence[Any], block_at: Callable[[int, int], np.ndarray] | None = None
+    frames: Sequence[Any],
+    block_at: Callable[[int, int], np.ndarray] | None = None,
+    session: str | None = None,
 ) -> Envelope:
     """The message in the frames; its arrays are read-only views of them.
 
     `block_at(place, num_bytes)` gives a block in the sender's memory. Without it, as for a sender
-    that is not known (any more), such a message comes without its arrays.
+    that is not known (any more), such a message comes without its arrays; so does one of another
+    session than this, which may speak of memory that the sender has left behind.
 
     Raises:
         ProtocolError: anything about the frames is not exactly as it should be.
@@ -108,6 +111,8 @@ def decode(
     if kind is None:
         raise ProtocolError(f"unknown message {_shown(header['tag'])}.")
     fields = _checked_fields(kind, header["fields"])
+    if session is not None and header["session"] != session:
+        block_at = None
     arrays = _arrays(header["arrays"], _integer(header["place"], "place"), frames[1:], block_at)
     if kind is messages.BatchReady:
         fields["arrays"] = arrays

@@ -159,7 +159,9 @@ class ServerSocket:
                     sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size
                 )
             pid, _, _ = _CREDENTIALS.unpack(packed)
-            return PeerMemory(pid, hello.memory_descriptor, hello.memory_slot_bytes)
+            return PeerMemory(
+                pid, hello.memory_descriptor, hello.memory_slot_bytes, hello.memory
+            )
         except (OSError, TypeError, ValueError) as error:
             log.info("the batches of %r come through the socket: %s", hello.worker[:128], error)
             return None
@@ -197,7 +199,7 @@ class ServerSocket:
             _, memory = self._memories.get(identity.bytes, ("", None))
             try:
                 envelope = codec.decode(
-                    [frame.buffer for frame in frames], memory and memory.block
+                    [frame.buffer for frame in frames], memory and memory.block, self.session
                 )
             except ProtocolError as error:
                 yield identity.bytes, error

@@ -25,7 +25,7 @@ def memory():
 
 @pytest.fixture
 def peer(memory):
-    return PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes)
+    return PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes, memory.token)
 
 
 def handed_over(memory, value):
@@ -96,14 +96,16 @@ def test_a_block_outlives_the_process_that_made_it():
         f"memory = BatchMemory({BLOCK}, 3)\n"
         f"block = memory.take({BLOCK})\n"
         "block.fill(9)\n"
+        "print(memory.token)\n"
         "print(memory.descriptor, memory.slot_bytes, memory.hand_over(block), flush=True)\n"
         "sys.stdin.read()\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    token = child.stdout.readline().strip()
     descriptor, slot_bytes, place = map(int, child.stdout.readline().split())
-    found = PeerMemory(child.pid, descriptor, slot_bytes).block(place, BLOCK)
+    found = PeerMemory(child.pid, descriptor, slot_bytes, token).block(place, BLOCK)
     child.kill()
     child.communicate()
     assert (found == 9).all()
@@ -135,11 +137,16 @@ def test_a_slot_that_is_still_read_is_refused(memory, peer):
 
 
 def test_memory_that_its_owner_could_cut_off_is_not_mapped():
-    descriptor = os.memfd_create("open", os.MFD_ALLOW_SEALING)
+    descriptor = os.memfd_create("tandem-batches-open", os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, 2 * PAGE)
     with pytest.raises(OSError, match="cut it off"):
-        PeerMemory(os.getpid(), descriptor, PAGE)
+        PeerMemory(os.getpid(), descriptor, PAGE, "open")
     os.close(descriptor)
+
+
+def test_other_memory_that_has_got_the_same_number_is_not_mapped(memory):
+    with pytest.raises(OSError, match="uses other memory by now"):
+        PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes, "of-one-before")
 
 
 def test_what_is_no_memory_is_not_mapped(tmp_path):
@@ -151,16 +158,16 @@ def test_what_is_no_memory_is_not_mapped(tmp_path):
         os.open("/dev/null", os.O_RDWR),
     ):
         with pytest.raises(OSError):
-            PeerMemory(os.getpid(), opened, PAGE)
+            PeerMemory(os.getpid(), opened, PAGE, "open")
         os.close(opened)
     with pytest.raises(OSError):
-        PeerMemory(os.getpid(), 10_000, PAGE)
+        PeerMemory(os.getpid(), 10_000, PAGE, "open")
 
 
 @pytest.mark.parametrize("slot_bytes", [0, 1, PAGE - 1, PAGE + 1, 4 * PAGE, 2**53])
 def test_slots_that_do_not_fit_the_memory_are_not_mapped(memory, slot_bytes):
     with pytest.raises(OSError, match="does not fit"):
-        PeerMemory(os.getpid(), memory.descriptor, slot_bytes)
+        PeerMemory(os.getpid(), memory.descriptor, slot_bytes, memory.token)
 
 
 def test_the_memory_can_t_be_resized(memory):

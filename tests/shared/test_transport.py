@@ -419,6 +419,22 @@ def test_a_new_session_leaves_the_old_one_s_batches_alone(context, endpoint):
     second.close()
 
 
+def test_a_batch_of_another_session_does_no_harm_whatever_memory_it_speaks_of(
+    server, sharing_client
+):
+    introduce(server, sharing_client)
+    session, sharing_client.session = sharing_client.session, "of-one-before"
+    sent = batch_in_memory(sharing_client, 3)
+    sharing_client.send(sent)
+    sharing_client._memory._marks[:] = 0  # as in other memory, which has its place by now
+    ((_, envelope),) = receive(server)
+    assert envelope.message.batch == 3 and envelope.message.arrays == {}
+    sharing_client.session = session
+    sharing_client.send(batch_in_memory(sharing_client, 4, 4.0))
+    ((_, envelope),) = receive(server)
+    assert envelope.message.arrays["mel"][0] == 4.0
+
+
 def test_a_batch_of_one_who_is_not_known_any_more_comes_without_its_arrays(server, sharing_client):
     peer = introduce(server, sharing_client)
     server.forget(peer)
