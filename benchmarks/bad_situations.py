@@ -131,12 +131,10 @@ def edited_metadata(folder: Path) -> list[str]:
     metadata.write_text("\n".join(["gone|Nobody said this.", *lines[:3], "no column"]) + "\n")
     found = run.problems(0, "Finished")
     found += start_run(folder, "--max-steps", "34").problems(0, "Going on with", "Finished")
-    known = {line.split("|")[0] for line in lines}
-    trained = {name for line in read_lines(folder / "run" / "audit.jsonl")
-               for name in line["utterances"]}  # fmt: skip
-    if trained - known or len(trained) <= 3:
-        found.append(f"it trained {sorted(trained)}")
-    return found
+    audit = read_lines(folder / "run" / "audit.jsonl")
+    before = {name for line in audit[:15] for name in line["utterances"]}
+    after = {name for line in audit[-15:] for name in line["utterances"]}
+    return found if after == before else [*found, f"trained: {before}, then {after}"]
 
 
 class Situation(NamedTuple):
