@@ -212,3 +212,13 @@ def test_the_averaged_weights_can_be_swapped_in_and_out(single):
     assert not np.array_equal(values(single.weights), own)
     single.restore_weights(kept)
     np.testing.assert_array_equal(values(single.weights), own)
+
+
+def test_a_step_under_xla_equals_the_plain_one(single):
+    step, batch = make_step(xla=True), tensors(make_batch(3))
+    step.warm_up()
+    step(batch, 0, 1e-3, 0.999, True)
+    single(batch, 0, 1e-3, 0.999, True)
+    np.testing.assert_allclose(first_moments(step), first_moments(single), rtol=1e-3, atol=2e-6)
+    assert step.read_metrics()["loss"] == pytest.approx(single.read_metrics()["loss"], rel=1e-4)
+    assert step.num_traces == 1 and step.num_nonfinite.numpy() == 0
