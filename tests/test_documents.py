@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,30 +20,13 @@ from shared.gpus import FAKE_GPUS_VARIABLE
 from shared.worker_start import worker_parser
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+sys.path.insert(0, str(ROOT / "tests"))
 
+from documents import FENCE, PAGES, blocks, command_lines, words_of
 
-def blocks(page, language):
-    found = FENCE.findall(page.read_text(encoding="utf-8"))
-    return [code for name, code in found if name == language]
-
-
-def commands():
-    """Each line of each block without a language, as words."""
-    for page in PAGES:
-        for block in blocks(page, ""):
-            if "─" in block:
-                continue  # a drawing
-            for line in block.splitlines():
-                if line.strip():
-                    yield pytest.param(line, id=f"{page.name}: {line[:60]}")
-
-
-def words_of(line):
-    """The words of a command line; of `source <(…)` and `… | source` those of the inner command."""
-    inner = re.match(r"source <\((.*?)\)", line) or re.match(r"(.*) \| source", line)
-    return shlex.split(inner[1] if inner else line, comments=True)
+COMMANDS_TOLD = [
+    pytest.param(line, id=f"{page}: {line[:60]}") for page, line in command_lines()
+]  # fmt: skip
 
 
 def parse_launcher(arguments):
@@ -116,13 +98,13 @@ def at_the_checkout(monkeypatch):
     monkeypatch.delenv(FAKE_GPUS_VARIABLE, raising=False)
 
 
-@pytest.mark.parametrize("line", list(commands()))
+@pytest.mark.parametrize("line", COMMANDS_TOLD)
 def test_the_command_is_one_that_its_program_takes(line):
     check(words_of(line))
 
 
 def test_there_are_commands_to_try():
-    assert len(list(commands())) > 30
+    assert len(COMMANDS_TOLD) > 30
 
 
 @pytest.mark.parametrize(

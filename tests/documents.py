@@ -1,0 +1,66 @@
+"""The commands and examples that the README and docs/ give, for the tests that try them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What stands in a page's fenced blocks of a language."""
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [code for name, code in found if name == language]
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Page and line: each line of each block without a language, in their order."""
+    return [
+        (page.name, line)
+        for page in PAGES
+        for block in blocks(page, "")
+        if "─" not in block  # a drawing
+        for line in block.splitlines()
+        if line.strip()
+    ]
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a command line; of `source <(…)` and `… | source` those of the inner command."""
+    inner = re.match(r"source <\((.*?)\)", line) or re.match(r"(.*) \| source", line)
+    return shlex.split(inner[1] if inner else line, comments=True)
+
+
+def command_of(words: list[str]) -> str:
+    """What a command is: train, speak, …; the module after `python -m`; else the program."""
+    program, *rest = words
+    if program == "tandem" or (program == "python" and rest[0] == "launcher.py"):
+        rest = rest if program == "tandem" else rest[1:]
+        return "train" if rest[0].startswith("-") else rest[0]
+    if program == "python":
+        return rest[1] if rest[0] == "-m" else rest[0]
+    return f"make {rest[0]}" if program == "make" else program
+
+
+def documented(command: str, *holding: str) -> list[list[str]]:
+    """The words of every documented command of a kind that has all these words, each kind once.
+
+    Two commands with the same flags and configuration file are of one kind, whatever the values.
+    """
+    found: dict[tuple, list[str]] = {}
+    for _, line in command_lines():
+        words = words_of(line)
+        if command_of(words) == command and set(holding) <= set(words):
+            marks = (word for word in words if word.startswith("--") or word.endswith(".toml"))
+            found.setdefault(tuple(sorted(marks)) or tuple(words), words)
+    assert found, f"no page has a {command} command with {holding}"
+    return list(found.values())
+
+
+def the_documented(command: str, *holding: str) -> list[str]:
+    """The first of them, in the order of the pages."""
+    return documented(command, *holding)[0]
