@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shared.gpus import FAKE_GPUS_VARIABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 180
 
@@ -43,12 +45,14 @@ def _is_alive(pid: int) -> bool:
 class Command:
     """A command of ours, started and ended by the test."""
 
-    def __init__(self, arguments: list[str], output: Path, environment: dict[str, str]):
+    def __init__(
+        self, arguments: list[str], output: Path, environment: dict[str, str], cwd: Path = ROOT
+    ):
         self.output = output
         with open(output, "wb") as file:
             self.process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=ROOT,
+                cwd=cwd,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -96,6 +100,8 @@ class Command:
 class Runs:
     """Starts commands and, at the end of the test, whatever of them is left is killed by id."""
 
+    wait_until = staticmethod(wait_until)
+
     # A training run on two fake GPUs, small enough for a test.
     settings = (
         "--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "1", "--model-size", "tiny",
@@ -117,6 +123,17 @@ class Runs:
     def python(self, *arguments: str, **environment: str) -> Command:
         output = self.folder / f"output-{len(self._commands)}.txt"
         command = Command(list(arguments), output, {**self.environment, **environment})
+        self._commands.append(command)
+        return command
+
+    def documented(self, words: list[str], *more: str, **environment: str) -> Command:
+        """A command as a page gives it, with `more` added to it, in a folder like its reader's."""
+        program, *arguments = words
+        if program == "tandem":
+            arguments = ["launcher.py", *arguments]
+        output = self.folder / f"output-{len(self._commands)}.txt"
+        settings = {**self.environment, FAKE_GPUS_VARIABLE: "2", **environment}
+        command = Command([*arguments, *more], output, settings, cwd=self.folder)
         self._commands.append(command)
         return command
 
@@ -204,6 +221,15 @@ def runs(tmp_path_factory, small_corpus, index_cache):
     runs = Runs(tmp_path_factory.mktemp("r"), small_corpus, index_cache)
     yield runs
     runs.end_all()
+
+
+@pytest.fixture
+def checkout(runs, small_corpus):
+    """A folder as the README supposes it: the program, its configurations, and a voice."""
+    for name in ("launcher.py", "configs"):
+        (runs.folder / name).symlink_to(ROOT / name)
+    (runs.folder / "my-voice").symlink_to(small_corpus)
+    return runs
 
 
 @pytest.fixture(scope="session")
