@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from documents import the_documented
 
 
 @pytest.mark.long
 def test_bench_measures_each_way_and_prints_nothing_but_json(runs):
     out = runs.folder / "bench"
     done = subprocess.run(
-        [sys.executable, "launcher.py", "bench", "--train-data", str(runs.corpus), "--seconds", "1",
-         "--fake-gpus", "1", "--model-size", "tiny", "--batch-size", "6", "--max-buckets", "1",
-         "--json", "--out", str(out)],
+        [sys.executable, *the_documented("bench", "--json")[1:], "--train-data", str(runs.corpus),
+         "--seconds", "1", "--fake-gpus", "1", "--model-size", "tiny", "--batch-size", "6",
+         "--max-buckets", "1", "--out", str(out)],
         cwd=ROOT, env={**os.environ, **runs.environment}, capture_output=True, text=True,
         timeout=240, check=False,
     )  # fmt: skip

@@ -1,13 +1,10 @@
 """One command, two processes: what a run looks like from outside."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,28 +13,6 @@ METRICS = {
     "step", "epoch", "loss", "learning_rate", "step_ms", "data_wait_ms", "queue_depth",
     "data_gpu_busy", "model_gpu_busy", "padding_fraction", "audio_seconds_per_s", "waited_for_ms",
 }  # fmt: skip
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    content = Path(f"/proc/{pid}/environ").read_bytes().decode()
-    return dict(item.split("=", 1) for item in content.split("\0") if "=" in item)
-
-
-def test_each_worker_has_one_gpu_in_its_environment_and_nothing_is_left_behind(runs):
-    command = runs.launch("run", "--max-steps", "12")
-    data, model = command.child("data_worker"), command.child("model_worker")
-    assert environment_of(data)["CUDA_VISIBLE_DEVICES"] == "0"
-    assert environment_of(model)["CUDA_VISIBLE_DEVICES"] == "1"
-    assert environment_of(model)["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    runs.wait_for_step(command, "run", 1)
-    maps = Path(f"/proc/{command.pid}/maps").read_text()
-    assert "tensorflow" not in maps and "librosa" not in maps
-    cores = [psutil.Process(pid).cpu_affinity() for pid in (data, model)]
-    if len(os.sched_getaffinity(0)) > 1:
-        assert not set(cores[0]) & set(cores[1])
-    assert command.wait() == 0, command.text + runs.logs("run")
-    assert not psutil.pid_exists(data) and not psutil.pid_exists(model)
-    assert runs.leftovers() == []
 
 
 def test_a_run_writes_what_it_says_and_tells_its_story(undisturbed):
@@ -111,23 +86,6 @@ def test_mistakes_end_with_2_before_anything_starts(flags, words, tmp_path):
     assert words in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "run").exists()
-
-
-def test_two_launchers_can_not_share_a_run_directory_and_a_second_ctrl_c_means_now(runs):
-    first = runs.launch("run", "--max-steps", "100000", "--report")
-    runs.wait_for_step(first, "run", 1)
-    second = runs.launch("run")
-    assert second.wait() == 2
-    assert "is using this run directory" in second.text
-    model = first.child("model_worker")
-    os.kill(model, signal.SIGSTOP)  # or it would have saved and ended before the second one
-    first.signal(signal.SIGINT)
-    first.wait_for_text("Ctrl-C again to stop at once")
-    first.signal(signal.SIGINT)
-    assert first.wait() == 130, first.text
-    assert "Stopped at once" in first.text and "Go on with" in first.text
-    assert not (runs.folder / "run" / "report.html").exists()
-    assert not psutil.pid_exists(model)
 
 
 def _launcher(*arguments: str) -> subprocess.CompletedProcess:

@@ -6,15 +6,21 @@ import re
 import shutil
 import signal
 import socket
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from documents import the_documented
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--data-workers", "2", "--buffer-size", "2", "--cache", "disk"),
+        ("--fake-gpus", "3", "--data-gpu", "0,2", "--buffer-size", "2", "--cache", "disk"),
         ("--data-workers", "3", "--cache", "off", "--endpoint", "PORT"),
     ],
 )
@@ -27,23 +33,27 @@ def test_the_audit_is_the_same_with_any_workers_buffer_cache_and_endpoint(
     assert runs.weights("run") == undisturbed.weights("run")
 
 
-def test_workers_started_by_hand_make_the_same_run(runs, undisturbed):
-    runs.finish("run", "--max-steps", "14", "--prepare-only")
-    folder, port, keys = str(runs.folder / "run"), free_port(), runs.folder / "keys"
-    assert runs.python("launcher.py", "keys", "--out", str(keys)).wait() == 0
+def test_workers_started_by_hand_with_keys_make_the_same_run(checkout, undisturbed):
+    prepare = the_documented("train", "--prepare-only")
+    prepared = checkout.documented(prepare, *checkout.settings, "--max-steps", "14")
+    assert prepared.wait() == 0, prepared.text
+    assert checkout.documented(the_documented("keys")).wait() == 0
+    shutil.copy(checkout.folder / "keys" / "data_worker.key", checkout.folder)
+    port = free_port()
     # The data process first: it waits for its peer.
-    data = runs.python(
-        "-m", "data_worker", "--run", folder, "--connect", f"tcp://localhost:{port}",
-        "--keys", str(keys / "data_worker.key"),
-    )
-    model = runs.python(
-        "-m", "model_worker", "--run", folder, "--gpu", "1", "--listen", f"tcp://*:{port}",
-        "--keys", str(keys),
+    data, model = (
+        checkout.documented([
+            re.sub(r"^tcp://(.*):5555$", rf"tcp://\1:{port}", word).replace("train-host", "localhost")
+            for word in words
+        ])
+        for words in (
+            the_documented("data_worker", "--keys"), the_documented("model_worker", "--keys"),
+        )
     )  # fmt: skip
     assert model.wait() == 0, model.text
     assert data.wait() == 0, data.text
-    assert runs.audit("run") == undisturbed.audit("run")
-    assert runs.weights("run") == undisturbed.weights("run")
+    assert checkout.audit("runs/mine") == undisturbed.audit("run")
+    assert checkout.weights("runs/mine") == undisturbed.weights("run")
 
 
 def test_a_spare_takes_over_from_a_killed_data_worker(runs, undisturbed):
@@ -63,11 +73,27 @@ def test_a_spare_takes_over_from_a_killed_data_worker(runs, undisturbed):
     assert runs.leftovers() == []
 
 
-def test_a_stopped_run_resumes_to_the_same_weights(runs, undisturbed):
+def environment_of(pid: int) -> dict[str, str]:
+    content = Path(f"/proc/{pid}/environ").read_bytes().decode()
+    return dict(item.split("=", 1) for item in content.split("\0") if "=" in item)
+
+
+def test_a_stopped_run_leaves_nothing_behind_and_resumes_to_the_same_weights(runs, undisturbed):
     command = runs.launch("run", "--max-steps", "14")
+    data, model = command.child("data_worker"), command.child("model_worker")
+    assert environment_of(data)["CUDA_VISIBLE_DEVICES"] == "0"
+    assert environment_of(model)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert environment_of(model)["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    runs.wait_for_step(command, "run", 1)
+    maps = Path(f"/proc/{command.pid}/maps").read_text()
+    assert "tensorflow" not in maps and "librosa" not in maps
+    cores = [psutil.Process(pid).cpu_affinity() for pid in (data, model)]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not set(cores[0]) & set(cores[1])
     runs.wait_for_step(command, "run", 5)
     command.signal(signal.SIGINT)
     assert command.wait(60) == 130, command.text
+    assert not psutil.pid_exists(data) and not psutil.pid_exists(model)
     assert runs.leftovers() == []
     resumed = runs.finish("run")
     assert "Continuing from step" in resumed.text
@@ -75,7 +101,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(runs, undisturbed):
     assert runs.weights("run") == undisturbed.weights("run")
 
 
-def test_the_workers_die_with_a_killed_launcher(runs):
+def test_the_workers_die_with_a_killed_launcher_and_a_second_ctrl_c_means_now(runs):
     command = runs.launch("run", "--max-steps", "100000")
     workers = [command.child("data_worker"), command.child("model_worker")]
     runs.wait_for_step(command, "run", 1)
@@ -83,9 +109,21 @@ def test_the_workers_die_with_a_killed_launcher(runs):
     command.signal(signal.SIGKILL)
     command.wait()
     runs.wait_for_end(workers, deadline_s=2)
-    # Nothing stale blocks the next start.
-    again = runs.launch("run", "--max-steps", "4", "--fresh")
-    assert again.wait() == 0, again.text + runs.logs("run")
+    # Nothing stale blocks the next start, which blocks another.
+    again = runs.launch("run", "--fresh", "--report")
+    again.wait_for_text("Model training starting now")
+    second = runs.launch("run")
+    assert second.wait() == 2
+    assert "is using this run directory" in second.text
+    model = again.child("model_worker")
+    os.kill(model, signal.SIGSTOP)  # or it would have saved and ended before the second Ctrl-C
+    again.signal(signal.SIGINT)
+    again.wait_for_text("Ctrl-C again to stop at once")
+    again.signal(signal.SIGINT)
+    assert again.wait() == 130, again.text
+    assert "Stopped at once" in again.text and "Go on with" in again.text
+    assert not (runs.folder / "run" / "report.html").exists()
+    assert not psutil.pid_exists(model)
 
 
 def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(runs, tmp_path):
@@ -101,8 +139,8 @@ def test_an_utterance_that_vanishes_or_crashes_its_reader_is_left_out_and_named(
     assert "decoding it crashes the process (SIGSEGV)" in crashing.text
     # The second time it is cut short. By hand, so that the launcher does not look at it again.
     victim.write_bytes(victim.read_bytes()[:60])
-    folder = str(runs.folder / "one")
-    workers = [runs.python("-m", f"{side}_worker", "--run", folder) for side in ("data", "model")]
+    by_hand = (the_documented("data_worker"), the_documented("model_worker"))
+    workers = [runs.documented(words, "--run", str(runs.folder / "one")) for words in by_hand]
     for worker in workers:
         assert worker.wait() == 0, worker.text
     for name in ("one", "two"):

@@ -1,7 +1,12 @@
 """The smallest corpora, with the batch size and everything else left as it is by default."""
 
 import shutil
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from documents import the_documented
 
 FLAGS = ("--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "1", "--model-size", "tiny")
 
@@ -15,21 +20,20 @@ def first_rows(corpus: Path, folder: Path, num_rows: int) -> Path:
     return folder
 
 
-def test_thirty_utterances_named_by_their_metadata_file_train(runs, small_corpus):
-    data = first_rows(small_corpus, runs.folder / "data", 30) / "metadata.csv"
-    run = str(runs.folder / "run")
-    command = runs.python(
-        "launcher.py", "--train-data", str(data), "--run-dir", run, *FLAGS, "--max-steps", "3"
-    )
-    assert command.wait() == 0, command.text + runs.logs("run")
-    assert [record["step"] for record in runs.metrics("run") if "val_loss" in record] == [3]
-    assert "Traceback" not in command.text + runs.logs("run")
+def test_thirty_utterances_named_by_their_metadata_file_train(checkout, small_corpus):
+    data = first_rows(small_corpus, checkout.folder / "data", 30) / "metadata.csv"
+    words, run = the_documented("train", "--run-dir", "--max-minutes"), "runs/mine"
+    more = ("--train-data", str(data), "--model-size", "tiny", "--max-steps", "3")
+    command = checkout.documented(words, *more)
+    assert command.wait() == 0, command.text + checkout.logs(run)
+    assert [record["step"] for record in checkout.metrics(run) if "val_loss" in record] == [3]
+    assert "Traceback" not in command.text + checkout.logs(run)
     # The same command on a run that has all its steps ends well, and changes nothing.
-    weights = runs.weights("run")
-    again = runs.python("launcher.py", "--run-dir", run)
-    assert again.wait() == 0, again.text + runs.logs("run")
+    weights = checkout.weights(run)
+    again = checkout.documented(words, *more)
+    assert again.wait() == 0, again.text + checkout.logs(run)
     assert "Its 3 steps are trained already" in again.text
-    assert runs.weights("run") == weights
+    assert checkout.weights(run) == weights
 
 
 def test_one_utterance_is_refused_with_a_sentence(runs, small_corpus):

@@ -1,6 +1,7 @@
 """`launcher.py speak` and `launcher.py export`, from a run that was really trained."""
 
 import re
+import shutil
 import subprocess
 import sys
 import wave
@@ -8,6 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from documents import blocks, documented, the_documented
 
 TEXT = "The old horse slept by the river. Nobody saw it at 3.15 p.m. on Sunday."
 
@@ -29,26 +35,42 @@ def num_samples(path) -> int:
         return file.getnframes()
 
 
-def test_text_becomes_a_wav_and_a_mel_of_the_same_length(runs, run, tmp_path):
-    flags = ("--text", TEXT, "--mel", str(tmp_path / "a.npy"), "--speaker", "anna")
-    command = speak(runs, run, *flags, "--out", str(tmp_path / "new" / "a.wav"))
-    assert command.process.returncode == 0, command.text
-    assert re.search(r"s of speech in .* \(real-time factor [\d.]+, Griffin-Lim;", command.text)
-    mel = np.load(tmp_path / "a.npy")
-    assert mel.dtype == np.float32 and mel.shape[0] == 80
-    assert num_samples(tmp_path / "new" / "a.wav") == mel.shape[1] * 256
-    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["a.npy", "a.wav"]
+@pytest.fixture
+def trained(checkout, run):
+    """A checkout with that run in runs/mine, a recording and lines to speak."""
+    (checkout.folder / "runs").mkdir()
+    (checkout.folder / "runs" / "mine").symlink_to(run)
+    shutil.copy(checkout.corpus / "wavs" / "demo-0003.wav", checkout.folder / "clip.wav")
+    lines = "One red boat.\n\n…\nTwo ☃ red boats.\n"
+    (checkout.folder / "lines.txt").write_text(lines, "utf-8")
+    return checkout
 
 
-def test_each_line_of_a_file_becomes_a_wav_of_its_number(runs, run, small_corpus, tmp_path):
-    (tmp_path / "lines.txt").write_text("One red boat.\n\n…\nTwo ☃ red boats.\n", "utf-8")
-    recording = str(small_corpus / "wavs" / "demo-0003.wav")
-    flags = ("--text-file", str(tmp_path / "lines.txt"), "--out-dir", str(tmp_path / "out"))
-    command = speak(runs, run, *flags, "--reference", recording, "--speed", "0.8")
-    assert command.process.returncode == 0, command.text
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0001.wav", "0004.wav"]
+def test_every_documented_way_speaks(trained):
+    """Text becomes a wav and a mel of the same length, and each line of a file a wav."""
+    ways = {}
+    for number, words in enumerate(documented("speak")):
+        flags = {word for word in words if word.startswith("--")} - {"--run", "--text", "--out"}
+        own = ("--text", TEXT, "--out", f"new/{number}.wav", "--mel", f"new/{number}.npy")
+        more = () if "--out-dir" in flags else own
+        ways[frozenset(flags)] = number, trained.documented(words, *more)
+    lengths = {}
+    for flags, (number, command) in ways.items():
+        assert command.wait() == 0, command.text
+        assert re.search(r"s of speech in .* \(real-time factor [\d.]+, Griffin-Lim;", command.text)
+        if "--out-dir" in flags:
+            continue
+        mel = np.load(trained.folder / "new" / f"{number}.npy")
+        assert mel.dtype == np.float32 and mel.shape[0] == 80
+        lengths[flags] = num_samples(trained.folder / "new" / f"{number}.wav")
+        assert lengths[flags] == mel.shape[1] * 256
+    assert len(list((trained.folder / "new").iterdir())) == 2 * len(lengths)
+    assert lengths[frozenset({"--speed", "--pitch"})] < 0.9 * lengths[frozenset()]
+    _, command = ways[frozenset({"--text-file", "--out-dir"})]
+    spoken = sorted((trained.folder / "wavs").iterdir())
+    assert [path.name for path in spoken] == ["0001.wav", "0004.wav"]
     assert "Line 3 has nothing that can be spoken" in command.text
-    assert num_samples(tmp_path / "out" / "0001.wav") > 0
+    assert num_samples(spoken[0]) > 0
     warned = [line for line in command.text.splitlines() if "☃" in line]
     assert len(warned) <= 1  # espeak-ng may well read a snowman aloud
 
@@ -99,15 +121,19 @@ def test_validation_leaves_samples_and_tensorboard_files(run):
     assert any((folder / "tensorboard").iterdir())
 
 
-def test_an_exported_voice_follows_its_own_readme(runs, run, tmp_path):
-    command = runs.python("launcher.py", "export", "--run", run, "--out", str(tmp_path / "voice"))
+def test_an_exported_voice_speaks_as_its_readme_and_ours_say(trained):
+    words, folder = the_documented("export"), trained.folder
+    command = trained.documented(words)
     assert command.wait() == 0, command.text
-    readme = (tmp_path / "voice" / "README.md").read_text("utf-8")
+    readme = (folder / "voice" / "README.md").read_text("utf-8")
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    ours = [code for code in blocks(ROOT / "README.md", "python") if "saved_model.load" in code]
+    program = "\n".join([example, *ours, 'print(spoken["waveform"].shape)'])
     done = subprocess.run(
-        [sys.executable, "-I", "-c", example], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-I", "-c", program], cwd=folder, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert num_samples(tmp_path / "out.wav") > 0
-    command = runs.python("launcher.py", "export", "--run", run, "--out", str(tmp_path / "voice"))
+    assert num_samples(folder / "out.wav") > 0
+    assert re.fullmatch(r"\(1, \d{4,}\)\n", done.stdout)
+    command = trained.documented(words)
     assert command.wait() == 2 and "already holds something" in command.text

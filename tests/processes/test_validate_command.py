@@ -9,6 +9,9 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from documents import the_documented
 
 
 def validate(tmp_path, *arguments):
@@ -23,7 +26,8 @@ def validate(tmp_path, *arguments):
 
 
 def test_all_five_checks_pass_on_two_fake_gpus_and_leave_nothing_behind(tmp_path):
-    done = validate(tmp_path, "--fake-gpus", "2", "--data-gpu", "1", "--model-gpu", "0")
+    flags = the_documented("validate")[3:]
+    done = validate(tmp_path, *flags, "--fake-gpus", "2")
     assert done.returncode == 0, done.stdout
     assert re.findall(r"✅ (\d)/5 .*\(\d+\.\d s\)", done.stdout) == ["1", "2", "3", "4", "5"]
     assert done.stdout.endswith(
