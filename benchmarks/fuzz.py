@@ -69,6 +69,7 @@ class _DeafSocket:
 
     def __init__(self, rng: random.Random):
         self._rng = rng
+        self.last_num_bytes = 100
         self.hung_up = False  # on the peer that sent the last message
 
     def admit_sender(self) -> None:

@@ -11,23 +11,25 @@ _KNOWN = (512.0, 64.0)
 _ALL_STRANGERS = (256.0, 64.0)
 # A data process says Hello while nobody listens too: a day of them may come at once.
 _INTRODUCTIONS = (100_000.0, 64.0)
+# What a stranger sends counts by its size too: to receive so much costs more than a small message.
+_BYTES_PER_MESSAGE = 1 << 18
 _MAX_REMEMBERED = 1024
 
 
 class _Allowance:
-    """Fills by `per_s` up to `burst`; each useless message takes one."""
+    """Fills by `per_s` up to `burst`; useless messages take from it."""
 
     def __init__(self, burst: float, per_s: float):
         self._burst, self._per_s = burst, per_s
         self._left, self._at_s = burst, 0.0
 
-    def take(self, now_s: float) -> bool:
-        """Whether there was one left."""
+    def take(self, now_s: float, count: float = 1.0) -> bool:
+        """Whether so many were left; one that is too large for the burst may take all of it."""
         self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
-        if self._left < 1.0:
+        if self._left < min(count, self._burst):
             return False
-        self._left -= 1.0
+        self._left = max(0.0, self._left - count)
         return True
 
 
@@ -42,10 +44,13 @@ class PeerLimits:
         self._introduced: OrderedDict[bytes, _Allowance] = OrderedDict()
         self._strangers = _Allowance(*_ALL_STRANGERS)
 
-    def bears(self, peer: bytes, is_known: bool, now_s: float) -> bool:
+    def bears(self, peer: bytes, is_known: bool, now_s: float, num_bytes: int = 0) -> bool:
         """Whether one more useless message from this peer is borne."""
         allowance = _allowance_of(self._peers, peer, _KNOWN if is_known else _STRANGER)
-        return allowance.take(now_s) and (is_known or self._strangers.take(now_s))
+        if is_known:
+            return allowance.take(now_s)
+        count = 1.0 + num_bytes / _BYTES_PER_MESSAGE
+        return allowance.take(now_s, count) and self._strangers.take(now_s, count)
 
     def bears_introduction(self, peer: bytes, now_s: float) -> bool:
         """Whether one more introduction of a data process of this run is borne.

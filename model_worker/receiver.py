@@ -239,7 +239,8 @@ class Receiver:
         """Note a message that is of no use; False when its sender has been hung up on for it."""
         if what:
             self.refused[what] += 1
-        if self._limits.bears(peer, peer in self._peers, time.monotonic()):
+        num_bytes = self._socket.last_num_bytes
+        if self._limits.bears(peer, peer in self._peers, time.monotonic(), num_bytes):
             return True
         self._hang_up(peer)
         return False

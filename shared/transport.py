@@ -98,6 +98,7 @@ class ServerSocket:
         is_tcp = endpoint.startswith("tcp://")
         self._doorway = Doorway(context, self.socket, keys, is_tcp)
         self._last_frame: zmq.Frame | None = None
+        self.last_num_bytes = 0  # of the message that was received last
         # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
         self._memories: dict[bytes, tuple[str, PeerMemory | None]] = {}
         self._hung_up: dict[bytes, None] = {}  # oldest first
@@ -196,6 +197,7 @@ class ServerSocket:
             if identity.bytes in self._hung_up:
                 continue
             self._last_frame = identity
+            self.last_num_bytes = sum(map(len, frames))
             _, memory = self._memories.get(identity.bytes, ("", None))
             try:
                 envelope = codec.decode(

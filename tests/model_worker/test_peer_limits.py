@@ -19,6 +19,19 @@ def test_one_message_a_second_is_borne_for_ever():
     assert all(limits.bears(b"a", False, float(now_s)) for now_s in range(5000))
 
 
+def test_large_messages_of_a_stranger_are_borne_less_often_and_those_of_a_known_peer_as_often():
+    limits = PeerLimits()
+    borne = [limits.bears(b"a", False, 0.0, num_bytes=4 << 20) for _ in range(10)]
+    assert borne == [True] + [False] * 9
+    assert all(limits.bears(b"k", True, 0.0, num_bytes=4 << 20) for _ in range(100))
+
+
+def test_a_message_that_is_larger_than_every_allowance_is_borne_once():
+    limits = PeerLimits()
+    assert limits.bears(b"a", False, 0.0, num_bytes=1 << 30)
+    assert not limits.bears(b"a", False, 1.0, num_bytes=1 << 30)
+
+
 def test_the_allowance_of_one_is_not_that_of_another():
     limits = PeerLimits()
     num_borne(limits, b"a")
