@@ -89,6 +89,7 @@ def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndar
             for received in socket.receive_waiting():
                 message = getattr(received, "message", None)
                 if isinstance(message, messages.Welcome):
+                    socket.session = received.session
                     block = ArrayBlock.copied(arrays, socket.take_memory)
                     socket.send(messages.BatchReady(0, 0, {}, 0.0, block))
                 elif isinstance(message, messages.StopProducing):

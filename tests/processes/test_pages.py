@@ -18,7 +18,7 @@ from documents import the_documented
 
 REPORT_SECTIONS = [
     "The two GPUs", "Loss", "Where the time went", "Padding and speed", "Samples", "Left out",
-    "Restarts", "Configuration", "Versions",
+    "Restarts", "Configuration", "Devices and versions",
 ]  # fmt: skip
 DATA_SECTIONS = [
     "Rows that would not be used: 2", "Lengths", "Worth a look", "Suggested", "Speakers", "Symbols",
