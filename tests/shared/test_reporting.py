@@ -30,7 +30,7 @@ def fill(reporter):
 
 
 def take_all(read):
-    """Everything that is in the pipe, which must be whole lines."""
+    """Everything that is in the pipe, which must be whole lines; perhaps none."""
     os.set_blocking(read, False)
     content = b""
     while True:
@@ -39,7 +39,7 @@ def take_all(read):
         except BlockingIOError:
             os.set_blocking(read, True)
             break
-    assert content.endswith(b"\n")
+    assert not content or content.endswith(b"\n")
     return [json.loads(line) for line in content.splitlines()]
 
 
