@@ -125,7 +125,7 @@ def sides_of(kind: str, run: Path) -> Sides:
 def run_tandem(corpus: Path, run: Path, seconds: float) -> tuple[Rate, dict[str, float]]:
     from real_run import RealRun
 
-    with RealRun(corpus, run, "--log-every", "5") as tandem:
+    with RealRun(corpus, run) as tandem:
         return tandem.watch(seconds), tandem.peaks_megabytes()
 
 

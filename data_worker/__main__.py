@@ -53,7 +53,7 @@ def _work(reporter: Reporter) -> int:
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from data_worker import standing_by
-    from data_worker.assembly import arguments_of, make_batch_maker, make_hello, make_memory
+    from data_worker.assembly import arguments_by_row, make_batch_maker, make_hello, make_memory
     from data_worker.features import FeatureExtractor
     from data_worker.serving import DataServer, Progress
     from data_worker.suspects import find_guilty
@@ -79,9 +79,7 @@ def _work(reporter: Reporter) -> int:
         # The index may have become shorter since a record was left behind.
         suspects = sorted({*suspects, *(row for row in rows if 0 <= row < len(index))})
         if suspects:
-            convicted = find_guilty(
-                suspects, lambda row: arguments_of(config, index, row), reporter
-            )
+            convicted = find_guilty(suspects, arguments_by_row(config, index), reporter)
     progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
     socket = ClientSocket(
         endpoint, config.run.run_id, keys=keys, make_memory=lambda: make_memory(config, plan)

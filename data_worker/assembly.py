@@ -53,15 +53,17 @@ def make_memory(config: Config, plan: Plan) -> BatchMemory:
     return BatchMemory(largest, max(1, min(share + _BEING_MADE, within_budget)))
 
 
-def arguments_of(config: Config, index: Index, row: int) -> tuple:
-    """What `load_utterance` needs to know of a row of the index."""
-    return (
-        root_folders(config.data.train_data, config.data.val_data)[index.root[row]] / index.paths[row],
-        int(index.start[row]),
-        int(index.num_samples[row]),
-        int(index.sample_rate[row]),
-        config.data.normalise_loudness,
-    )
+def arguments_by_row(config: Config, index: Index) -> Callable[[int], tuple]:
+    """A function from a row of the index to what `load_utterance` needs to know of it."""
+    roots = root_folders(config.data.train_data, config.data.val_data)
+    normalise = config.data.normalise_loudness
+
+    def arguments_of(row: int) -> tuple:
+        path = roots[index.root[row]] / index.paths[row]
+        start, num_samples = int(index.start[row]), int(index.num_samples[row])
+        return path, start, num_samples, int(index.sample_rate[row]), normalise
+
+    return arguments_of
 
 
 def make_loader(
@@ -73,8 +75,10 @@ def make_loader(
     `convicted` are not touched: decoding them is known to end in that signal.
     """
 
+    arguments_of = arguments_by_row(config, index)
+
     def load(row: int, on_fetched: Callable[[], None]) -> np.ndarray:
-        arguments = arguments_of(config, index, row)
+        arguments = arguments_of(row)
         if row in convicted:
             raise AudioError(
                 f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "

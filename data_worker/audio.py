@@ -13,6 +13,7 @@ import numpy as np
 import soundfile
 import soxr
 
+from data_worker.pcm import read_samples
 from shared.errors import AudioError
 from shared.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
 
@@ -53,14 +54,17 @@ def load_utterance(
     """
     audio = _decode(Path(path), start, num_samples, sample_rate_expected, on_fetched)
     audio = _to_mono(audio)
-    if not math.isfinite(peak_of(audio)):
+    peak = peak_of(audio)
+    if not math.isfinite(peak):
         raise AudioError(
             f"{path}: {np.count_nonzero(~np.isfinite(audio))} samples are not finite numbers. "
             f"Export the recording again, or take it out of the metadata."
         )
-    audio = _resample(audio, sample_rate_expected)
+    if sample_rate_expected != SAMPLE_RATE:
+        audio = _resample(audio, sample_rate_expected)
+        peak = peak_of(audio)
     if normalise:
-        audio *= np.float32(PEAK / max(peak_of(audio), _SMALLEST_PEAK))
+        audio *= np.float32(PEAK / max(peak, _SMALLEST_PEAK))
     return audio
 
 
@@ -132,7 +136,7 @@ def _decode(
                     f"The file changed; start the run again to prepare the data anew."
                 )
             # Read from the beginning: compressed formats do not seek to an exact sample.
-            audio = file.read(end, dtype="float32", always_2d=True)
+            audio = read_samples(file, end)
     except soundfile.LibsndfileError as error:
         raise AudioError(
             f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "
@@ -179,8 +183,7 @@ def _to_mono(audio: np.ndarray) -> np.ndarray:
 
 def _resample(audio: np.ndarray, sample_rate: int) -> np.ndarray:
     """float32 at 22,050 Hz, of exactly the length that the index and the plan count with."""
-    if sample_rate == SAMPLE_RATE:
-        return audio
     length = resampled_length(len(audio), sample_rate)
-    resampled = soxr.resample(audio, sample_rate, SAMPLE_RATE)[:length].astype(np.float32)
-    return np.pad(resampled, (0, length - len(resampled)))
+    resampled = soxr.resample(audio, sample_rate, SAMPLE_RATE)[:length]
+    missing = length - len(resampled)
+    return np.pad(resampled, (0, missing)) if missing else resampled

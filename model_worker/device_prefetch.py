@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.batch_queue import BatchQueue, ReceivedBatch
+from shared.cores import free_this_thread
 from shared.wait_attribution import BatchLife, Made
 
 _AHEAD = 2
@@ -70,6 +71,7 @@ class DevicePrefetch:
         self._closed = True
 
     def _run(self) -> None:
+        free_this_thread()
         try:
             while not self._closed:
                 free_s = time.perf_counter()

@@ -23,6 +23,7 @@ from model_worker.peer_limits import PeerLimits
 from model_worker.ticket_ledger import TicketLedger
 from shared import messages
 from shared.buckets import BucketShape
+from shared.cores import free_this_thread
 from shared.errors import ProtocolError
 from shared.exclusions import Exclusions
 from shared.plan import Plan
@@ -150,6 +151,7 @@ class Receiver:
         os.eventfd_write(self._wake_fd, 1)
 
     def _run(self) -> None:
+        free_this_thread()
         try:
             self._loop()
         except BaseException as failure:

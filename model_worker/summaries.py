@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from shared.config import Config
 from shared.config_file import dump_config
+from shared.cores import free_this_thread
 from shared.mel import SAMPLE_RATE
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Summaries:
         self._waiting.put(waiting)
 
     def _run(self) -> None:
+        free_this_thread()
         while (waiting := self._waiting.get()) is not None:
             if isinstance(waiting, threading.Event):
                 self._flush_writer()

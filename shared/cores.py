@@ -13,11 +13,21 @@ def share_of(role: str, cores: list[int]) -> list[int]:
     return cores[:half] if role == "data" else cores[half:] or cores
 
 
+_all_cores: set[int] = set()  # of a process that keeps to a share of them
+
+
 def pin_to_share(role: str) -> int:
     """Keep this process on its role's share of the cores; returns how many there are."""
-    mine = share_of(role, sorted(os.sched_getaffinity(0)))
+    _all_cores.update(os.sched_getaffinity(0))
+    mine = share_of(role, sorted(_all_cores))
     os.sched_setaffinity(0, mine)
     return len(mine)
+
+
+def free_this_thread() -> None:
+    """Let this thread use every core: beside a real GPU, receiving and copying cost it nothing."""
+    if _all_cores:
+        os.sched_setaffinity(0, _all_cores)
 
 
 def num_cores() -> int:
