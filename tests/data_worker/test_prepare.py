@@ -326,10 +326,12 @@ def test_the_preparation_never_loads_tensorflow_or_librosa(corpus, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("ignored", ["", "trap '' INT; "])  # as in the background of a script
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_as_a_program_it_stops_when_told_and_leaves_no_process(corpus, tmp_path, number):
+def test_as_a_program_it_stops_when_told_and_leaves_no_process(corpus, tmp_path, number, ignored):
     write_config(Config(data=corpus(40)), tmp_path / "config.toml")
-    command = [sys.executable, "-m", "data_worker.preparation", "--run", str(tmp_path)]
+    program = [sys.executable, "-m", "data_worker.preparation", "--run", str(tmp_path)]
+    command = ["sh", "-c", f'{ignored}exec "$@"', "sh", *program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         for line in program.stdout:
             if json.loads(line)["done"] > 0:
