@@ -89,11 +89,12 @@ def batches_of(contender: str, folder: Path, run: Path):
 def tandem_mels(data: workload.DataSide):
     """The readers and the mel graph of a data process, without the rest of its batch."""
     from data_worker.assembly import make_loader
-    from data_worker.audio import fill_row, pad_length
+    from data_worker.audio import RowSpace, fill_row
     from data_worker.features import FeatureExtractor
     from data_worker.readers import ReaderPool
 
     extractor = FeatureExtractor(data.index.mel_basis)
+    space = RowSpace()
     readers = ReaderPool(make_loader(data.config, data.index, {}), 2)
     rows = itertools.cycle(range(NUM_CLIPS))
     waiting = [[readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)] for _ in range(2)]
@@ -102,7 +103,7 @@ def tandem_mels(data: workload.DataSide):
         waiting.append([readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)])
         clips = [future.result().audio for future in waiting.pop(0)]
         lengths = np.array([len(clip) // 256 for clip in clips], np.int32)
-        padded_rows = np.empty((len(clips), pad_length(frames)), np.float32)
+        padded_rows = space.rows(len(clips), frames)
         for row, clip in zip(padded_rows, clips, strict=True):
             fill_row(row, clip)
         yield np.asarray(extractor.mel(padded_rows, lengths))

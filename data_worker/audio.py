@@ -13,7 +13,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from data_worker.pcm import read_samples
+from data_worker.pcm import as_float, peak_of, read_stored
 from shared.errors import AudioError
 from shared.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
 
@@ -31,6 +31,7 @@ _TRANSIENT_ERRNOS = frozenset(
 _SNDFILE_SYSTEM_ERROR = 2
 _PIECE_BYTES = 1 << 18
 _MOST_FETCHED_BYTES = 1 << 26
+_ALIGNMENT_BYTES = 64  # at which TensorFlow takes an array over as it is
 _LARGEST_FRAME_BYTES = 8  # two channels of floats, or one of doubles
 
 
@@ -52,8 +53,7 @@ def load_utterance(
         AudioError: the file can't be opened or decoded, is no longer what the index describes, or
             holds values that are not finite; `transient` if reading it again may help.
     """
-    audio = _decode(Path(path), start, num_samples, sample_rate_expected, on_fetched)
-    audio = _to_mono(audio)
+    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_fetched))
     peak = peak_of(audio)
     if not math.isfinite(peak):
         raise AudioError(
@@ -61,21 +61,32 @@ def load_utterance(
             f"Export the recording again, or take it out of the metadata."
         )
     if sample_rate_expected != SAMPLE_RATE:
-        audio = _resample(audio, sample_rate_expected)
+        audio = _resample(as_float(audio), sample_rate_expected)
         peak = peak_of(audio)
-    if normalise:
-        audio *= np.float32(PEAK / max(peak, _SMALLEST_PEAK))
-    return audio
-
-
-def peak_of(audio: np.ndarray) -> float:
-    """The largest distance from zero; not finite if any sample is not."""
-    return max(float(audio.max(initial=0)), -float(audio.min(initial=0)))
+    return as_float(audio, PEAK / max(peak, _SMALLEST_PEAK) if normalise else 1.0)
 
 
 def pad_length(num_frames: int) -> int:
     """Samples in a row that holds `num_frames` mel frames."""
     return num_frames * HOP + 2 * PAD
+
+
+class RowSpace:
+    """One place for the rows of batch after batch, which TensorFlow takes over without a copy."""
+
+    def __init__(self) -> None:
+        self._space = np.empty(0, np.float32)
+
+    def rows(self, num_rows: int, num_frames: int) -> np.ndarray:
+        """Rows to be filled, float32 (num_rows, num_frames * 256 + 768), valid until the next call.
+
+        What is computed from them must be there by then.
+        """
+        length = num_rows * pad_length(num_frames)
+        if len(self._space) < length:
+            space = np.empty(length + _ALIGNMENT_BYTES // 4, np.float32)
+            self._space = space[-space.ctypes.data % _ALIGNMENT_BYTES // 4 :]
+        return self._space[:length].reshape(num_rows, -1)
 
 
 def pad_reflect(audio: np.ndarray, num_frames: int, first_frame: int = 0) -> np.ndarray:
@@ -117,7 +128,7 @@ def _decode(
     sample_rate_expected: int,
     on_fetched: Callable[[], None],
 ) -> np.ndarray:
-    """float32 (num_samples, channels)."""
+    """(num_samples, channels), int16 or float32."""
     end = start + num_samples
     try:
         # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
@@ -136,7 +147,7 @@ def _decode(
                     f"The file changed; start the run again to prepare the data anew."
                 )
             # Read from the beginning: compressed formats do not seek to an exact sample.
-            audio = read_samples(file, end)
+            audio = read_stored(file, end)
     except soundfile.LibsndfileError as error:
         raise AudioError(
             f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "
@@ -174,11 +185,11 @@ def _system_error(path: Path, error: OSError) -> AudioError:
     )
 
 
-def _to_mono(audio: np.ndarray) -> np.ndarray:
-    """The mean of the channels: float32 (samples,)."""
-    if audio.shape[1] == 1:
-        return np.ascontiguousarray(audio[:, 0])
-    return audio.mean(axis=1, dtype=np.float32)
+def _to_mono(samples: np.ndarray) -> np.ndarray:
+    """The mean of the channels: (samples,), as they are stored where there is only one."""
+    if samples.shape[1] == 1:
+        return np.ascontiguousarray(samples[:, 0])
+    return as_float(samples).mean(axis=1, dtype=np.float32)
 
 
 def _resample(audio: np.ndarray, sample_rate: int) -> np.ndarray:

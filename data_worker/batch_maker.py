@@ -12,7 +12,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from data_worker.audio import fill_row, pad_length
+from data_worker.audio import RowSpace, fill_row, pad_length
 from data_worker.cache import COLUMNS
 from data_worker.features import FeatureExtractor
 from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
@@ -103,6 +103,7 @@ class BatchMaker:
         self._max_readers = max_readers
         self._on_long_work = on_long_work
         self._take_memory = take_memory
+        self._space = RowSpace()
         self._quick: set[tuple[BucketShape, bool, bool]] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
@@ -237,7 +238,7 @@ class BatchMaker:
         if not missing:
             return
         shape = job.plan.shape
-        rows = np.empty((shape.rows, pad_length(shape.frames)), np.float32)
+        rows = self._space.rows(shape.rows, shape.frames)
         rows[:, : pad_length(1)] = 0.0  # of those that are not missing, one frame is looked at
         lengths = np.ones(shape.rows, np.int32)
         for slot, row in missing:

@@ -48,11 +48,11 @@ class FeatureExtractor:
         `audio_rows` float32 (rows, frames * 256 + 768) as `audio.pad_reflect` makes them,
         `mel_lengths` int32 (rows,) the frames that are real. On padding: log(1e-5), 0 and 0.
         """
-        return self._all(tf.constant(audio_rows), tf.constant(mel_lengths, tf.int32))
+        return self._all(*_as_tensors(audio_rows, mel_lengths))
 
     def mel(self, audio_rows: np.ndarray, mel_lengths: np.ndarray) -> tf.Tensor:
         """The log mel alone, as above."""
-        return self._mel_only(tf.constant(audio_rows), tf.constant(mel_lengths, tf.int32))
+        return self._mel_only(*_as_tensors(audio_rows, mel_lengths))
 
     def warm_up(self, num_rows: int, num_frames: int) -> None:
         """Build the graph of one bucket shape, so that its first batch does not wait for it."""
@@ -115,6 +115,11 @@ class _Spectra:
         mel = [tf.matmul(magnitude[:, first:last], f) for first, last, f in self._filters]
         log_mel = tf.math.log(tf.maximum(tf.concat(mel, axis=1), LOG_FLOOR))
         return tf.where(is_real[:, None], log_mel, math.log(LOG_FLOOR))
+
+
+def _as_tensors(audio_rows: np.ndarray, mel_lengths: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
+    """Not `tf.constant`, which copies even what lies as TensorFlow wants it."""
+    return tf.convert_to_tensor(audio_rows), tf.convert_to_tensor(mel_lengths, tf.int32)
 
 
 def _in_blocks(mel_basis: np.ndarray) -> list[tuple[int, int, np.ndarray]]:

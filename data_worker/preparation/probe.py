@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_worker.pcm import read_samples
+from data_worker.pcm import as_float, read_stored
 from data_worker.preparation import wav_chunks
 from data_worker.preparation.heard import Heard, listen
 from data_worker.preparation.rows import BAD, FILTERED
@@ -155,7 +155,7 @@ def _decode(audio, claimed: int) -> np.ndarray:
     """All samples, mixed to one channel: float32 (samples,)."""
     pieces, count = [], 0
     while count < claimed:
-        block = read_samples(audio, min(_BLOCK_FRAMES, claimed - count))
+        block = as_float(read_stored(audio, min(_BLOCK_FRAMES, claimed - count)))
         if not len(block):
             break
         if not np.isfinite(block).all():

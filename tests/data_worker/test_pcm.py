@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from data_worker.pcm import read_samples
+from data_worker.pcm import as_float, peak_of, read_stored
 
 KINDS = [
     ("wav", "PCM_16"), ("flac", "PCM_16"), ("aiff", "PCM_16"), ("wav", "PCM_24"),
@@ -21,8 +21,24 @@ def test_every_sample_is_libsndfile_s(tmp_path, suffix, subtype, channels):
     soundfile.write(path, samples, 22_050, subtype)
     expected, _ = soundfile.read(path, dtype="float32", always_2d=True)
     with soundfile.SoundFile(path) as file:
-        pieces = [read_samples(file, 3_000), read_samples(file, 3_000), read_samples(file, 3_000)]
+        stored = [read_stored(file, 3_000) for _ in range(3)]
+    pieces = [as_float(piece) for piece in stored]
     assert [len(piece) for piece in pieces] == [3_000, 2_000, 0]
     found = np.concatenate(pieces)
     assert found.dtype == np.float32 and found.shape == expected.shape
     np.testing.assert_array_equal(found, expected)
+    assert peak_of(np.concatenate(stored)) == np.abs(expected).max()
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.95, 1.7, 31.25, 9.5e4])
+def test_scaling_stored_samples_is_scaling_the_floats(scale):
+    stored = np.arange(-32_768, 32_768, dtype=np.int16)
+    floats = stored.astype(np.float32) / 32_768
+    np.testing.assert_array_equal(as_float(stored, scale), floats * np.float32(scale))
+    np.testing.assert_array_equal(as_float(floats, scale), floats * np.float32(scale))
+
+
+def test_the_lowest_sample_is_a_peak_too():
+    assert peak_of(np.array([3, -32_768, 5], np.int16)) == 1.0
+    assert peak_of(np.array([0.5, np.nan], np.float32)) != peak_of(np.array([0.5], np.float32))
+    assert peak_of(np.zeros(0, np.int16)) == 0.0
