@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import time
 
 from shared.commands import COMMANDS
 from shared.errors import PlacementError, TandemError
+from shared.stop_signals import handle_stops, interrupt
 
 
 def run(config):
@@ -25,9 +27,21 @@ def run(config):
     return train(with_fake_gpus(config), started_s=time.time())
 
 
+def _is_equipped() -> bool:
+    """Whether this is a Python that the program can run in: the likeliest slip of a new shell."""
+    return sys.version_info >= (3, 11) and importlib.util.find_spec("numpy") is not None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; every expected error is a sentence."""
     started_s = time.time()
+    if not _is_equipped():
+        print(
+            f"❌ This Python ({sys.executable}) lacks what 'make setup' installs. Say "
+            "'source .venv/bin/activate' first, or write .venv/bin/python instead of python.",
+            file=sys.stderr,
+        )
+        return 2
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
@@ -39,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
             from shared.command_line import refuse_command
 
             refuse_command(arguments[0], COMMANDS)
+        # Before the imports below: a scheduler's signal would end this process in its own way.
+        handle_stops(interrupt)
         from shared.commands.train import main as train
 
         commands = {name: words for name, (*_, words) in COMMANDS.items()}

@@ -94,7 +94,7 @@ BEFORE: dict[str, Callable[[Path], object]] = {
 }
 AFTER: dict[str, Callable[[Path], object]] = {
     "deleted during the run": lambda path: path.unlink(),
-    "truncated during the run": _cut,
+    "truncated during the run": lambda path: os.truncate(path, path.stat().st_size // 2),
     "emptied during the run": lambda path: path.write_bytes(b""),
     "overwritten during the run": lambda path: path.write_bytes(b"words " * 999),
     "NaN during the run": _with_nan,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import random
+import shutil
 import signal
 import threading
 import time
 from pathlib import Path
 
+from damaged_corpus import AFTER
 from fault_runs import Life, Run
 
+from shared.config_file import load_config
 
 MODEL_KILLED_IN_SAVE = "SIGKILL of the model process while saving"
 MODEL_KILLED = "SIGKILL of the model process while not saving"
@@ -252,6 +256,48 @@ class FillDisk:
             self._done += 1
             self._told.count("full disk")
             self._until_s = now_s + self._rng.uniform(1, 4)
+
+
+class DamageAudio:
+    """Damages the run's own audio files, in every way we know, while it trains from them."""
+
+    def __init__(self, rng: random.Random, told: Told, most: int, last: int):
+        """`last`: the last batch to strike at, so that each of them is asked for once more."""
+        self._rng, self._told = random.Random(rng.randrange(2**32)), told
+        self._due = sorted(self._rng.sample(range(1, last + 1), most))  # batches trained
+        self._sound: list[Path] | None = None  # known once the run is
+        self._next_s = 0.0
+        self.damaged: dict[str, str] = {}  # utterance -> what was done to it
+
+    def act(self, run: Run, now_s: float) -> None:
+        if not self._due or now_s < self._next_s or not run.lives_of("model_worker"):
+            return
+        self._next_s = now_s + 0.1
+        if self._sound is None:
+            corpus = Path(load_config(run.folder / "config.toml").data.train_data)
+            self._sound = sorted((corpus / "wavs").iterdir())
+        audit = run.folder / "audit.jsonl"
+        num_trained = audit.read_bytes().count(b"\n") if audit.exists() else 0
+        while self._due and self._due[0] <= num_trained:
+            del self._due[0]
+            path = self._sound.pop(self._rng.randrange(len(self._sound)))
+            kind = self._rng.choice(sorted(AFTER))
+            _damage_at_once(path, kind)
+            self.damaged[path.stem] = kind
+            self._told.count(f"audio {kind}")
+
+
+def _damage_at_once(path: Path, kind: str) -> None:
+    """No reader may see half of it: the old header and the new samples would be a sound file."""
+    beside = path.parent.parent / f"{path.name}.{os.getpid()}"
+    shutil.copy(path, beside)
+    AFTER[kind](beside)
+    if beside.is_file():
+        beside.replace(path)
+        return
+    path.unlink()
+    if beside.is_dir():
+        beside.rename(path)
 
 
 def _fill(ballast: Path) -> None:

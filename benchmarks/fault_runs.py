@@ -74,6 +74,8 @@ class Run:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # A shell's background has it ignored, and then nothing hears the first signals.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self.started_s = time.monotonic()
         self.lives: dict[str, Life] = {}

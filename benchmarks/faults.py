@@ -7,11 +7,16 @@
     python benchmarks/faults.py stops --stops 50 --seed 1     # fifty stops by each signal
     python benchmarks/faults.py mixed --seed 1                # all faults at once, on two workers
     python benchmarks/faults.py full-disk --kills 5           # a small filesystem, full at times
+    python benchmarks/faults.py corrupt --kills 8 --seed 1    # audio files go bad, processes die
     python benchmarks/faults.py total                         # the sums of all runs so far
 
 Every run prints its faults, seed, violations and recovery times, and adds a line to
 WORK/results.jsonl, so that a long figure can be taken in portions; `total` adds them up. Exit code
 1 when anything was violated. Seed and the run's own pace decide when a fault strikes.
+
+`corrupt` can't equal an undisturbed run. It must name every file that went bad and no other, train
+all others in every epoch, and equal a run that has the same quarantine from its start, sound files
+and nothing else to disturb it.
 """
 
 from __future__ import annotations
@@ -26,14 +31,17 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from damaged_corpus import train_by_hand
 from fault_check import longest_wait_ms, violations_of
 from fault_kinds import (
     MODEL_KILLED,
     MODEL_KILLED_IN_SAVE,
+    DamageAudio,
     DiskFaults,
     FillDisk,
     Freeze,
@@ -46,10 +54,12 @@ from fault_peers import GarbagePeers
 from fault_runs import Run, make_corpus, read_lines
 from fault_stops import stop_again_and_again
 
+from shared.index import TRAIN, Index
+
 DEADLINE_S = 3600.0
 # What a run is expected to say of its faults; shown, so that one can see that they struck.
 SAID = ("starting it again", "The checkpoint was not saved", "is passed over", "its stack is in",
-        "logs of the run can't be written")  # fmt: skip
+        "logs of the run can't be written", "Left out")  # fmt: skip
 SMALL_DISK_MB = 120  # room for a handful of tiny checkpoints
 
 
@@ -96,6 +106,14 @@ def mixed_kinds(flags, rng, told):
     ]
 
 
+def corrupt_kinds(flags, rng, told):
+    return [
+        DamageAudio(rng, told, flags.kills, flags.steps - MET_AGAIN_WITHIN),
+        KillData(rng, told, flags.kills),
+        KillModel(rng, told, max(1, flags.kills // 4)),
+    ]
+
+
 # scenario -> (its faults, the flags that its runs have beside the usual ones)
 SCENARIOS = {
     "data": (data_kinds, ["--buffer-size", "4"]),
@@ -104,7 +122,11 @@ SCENARIOS = {
     "both": (both_kinds, ["--data-workers", "2", "--buffer-size", "6"]),
     "mixed": (mixed_kinds, ["--data-workers", "2", "--buffer-size", "8"]),
     "full-disk": (full_disk_kinds, []),
-}
+    "corrupt": (corrupt_kinds, ["--data-workers", "2", "--buffer-size", "6", "--cache", "off",
+                                "--max-bad-fraction", "0.5"]),
+}  # fmt: skip
+CORRUPT_UTTERANCES = 48
+MET_AGAIN_WITHIN = 60  # batches: two epochs of these, in twos, and what is under way
 _SMALL_DISK = "TANDEM_SMALL_DISK"
 
 
@@ -122,8 +144,12 @@ def enter_small_disk(work: Path) -> Path:
 
 def run_scenario(flags: argparse.Namespace, work: Path) -> dict:
     """One disturbed run and what came of it."""
-    corpus = make_corpus(work / "corpus")
-    reference = reference_run(work, corpus, flags.steps)
+    if flags.scenario == "corrupt":
+        sound = make_corpus(work / "sound-corpus", CORRUPT_UTTERANCES)
+        corpus = put_back(sound, work / "corrupt-corpus")
+    else:
+        corpus = make_corpus(work / "corpus")
+        reference = reference_run(work, corpus, flags.steps)
     make_kinds, run_flags = SCENARIOS[flags.scenario]
     place = enter_small_disk(work) if flags.scenario == "full-disk" else work
     folder = place / f"{flags.scenario}-{flags.seed}"
@@ -136,7 +162,13 @@ def run_scenario(flags: argparse.Namespace, work: Path) -> dict:
     try:
         disturb(run, kinds, DEADLINE_S)
         found = [] if run.process.returncode == 0 else [f"exit code {run.process.returncode}"]
-        found += violations_of(folder, reference)
+        if flags.scenario != "corrupt":
+            found += violations_of(folder, reference)
+        elif not found:
+            damaged = next(kind.damaged for kind in kinds if isinstance(kind, DamageAudio))
+            found += quarantine_violations(folder, set(damaged))
+            put_back(sound, corpus)
+            found += violations_of(folder, replay(folder, work))
         for words in SAID:
             told.said[words] = run.text.count(words)
         found += [f"left behind: {thing}" for thing in run.remains()]
@@ -157,6 +189,70 @@ def run_scenario(flags: argparse.Namespace, work: Path) -> dict:
         "longest_wait_ms": longest_wait_ms(folder),
         "violations": found,
     }
+
+
+def put_back(sound: Path, corpus: Path) -> Path:
+    """Make `corpus` a copy of the sound one."""
+    shutil.rmtree(corpus, ignore_errors=True)
+    return Path(shutil.copytree(sound, corpus))
+
+
+def quarantine_violations(run: Path, damaged: set[str]) -> list[str]:
+    """Whether all that went bad is named, and nothing else, and all others were trained."""
+    records = [r for r in read_lines(run / "quarantine.jsonl") if "from_batch" in r]
+    left_out: dict[str, int] = {}
+    for record in records:  # one that was made later may be an earlier batch's
+        earlier = left_out.get(record["id"], record["from_batch"])
+        left_out[record["id"]] = min(earlier, record["from_batch"])
+    found = [f"{name} went bad and is not named" for name in sorted(damaged - left_out.keys())]
+    found += [f"{name} is named without need" for name in sorted(left_out.keys() - damaged)]
+    index = Index.load(run / "index.safetensors")
+    every = {index.ids[row] for row in range(len(index)) if index.split[row] == TRAIN}
+    return found + epoch_violations(read_lines(run / "audit.jsonl"), left_out, every)
+
+
+def epoch_violations(audit: list[dict], left_out: dict[str, int], every: set[str]) -> list[str]:
+    """Utterances that are trained though left out, or missing from an epoch without that.
+
+    `left_out` has the first batch that does without each, `every` all that there are to train.
+    """
+    found = []
+    epochs: dict[int, list[dict]] = {}
+    for record in audit:
+        epochs.setdefault(record["epoch"], []).append(record)
+        found += [
+            f"batch {record['batch_index']} has {name}, left out from {left_out[name]} on"
+            for name in record["utterances"]
+            if left_out.get(name, math.inf) <= record["batch_index"]
+        ]
+    whole = [batches for batches in epochs.values() if len(batches) == len(epochs[0])]
+    for batches in whole:
+        epoch, last = batches[0]["epoch"], batches[-1]["batch_index"]
+        times = Counter(name for record in batches for name in record["utterances"])
+        absent = every - times.keys()
+        found += [
+            f"{name} was not trained in epoch {epoch}"
+            for name in sorted(absent)
+            if left_out.get(name, math.inf) > last
+        ]
+        # Where one is left out another one stands in for it.
+        if times.total() - len(times) > len(absent):
+            found.append(f"epoch {epoch} repeats more utterances than were left out of it")
+    return found
+
+
+def replay(run: Path, work: Path) -> Path:
+    """The same run by two processes that nobody disturbs, its quarantine known from the start."""
+    again = run.with_name(f"{run.name}-again")
+    shutil.rmtree(again, ignore_errors=True)
+    again.mkdir()
+    for name in ("config.toml", "index.safetensors", "quarantine.jsonl"):
+        shutil.copy(run / name, again)
+    environment = {**os.environ, "TANDEM_CACHE": str(work / "cache"),
+                   "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}  # fmt: skip
+    if code := train_by_hand(again, 1, environment):
+        raise SystemExit(f"the replay failed with {code}: see {again}")
+    return again
 
 
 def run_stops(flags: argparse.Namespace, work: Path) -> dict:

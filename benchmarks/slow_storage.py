@@ -4,7 +4,8 @@
 
 20 ms are waited before every file is read. Tandem's runs are real: so many data processes, each
 with one reader thread (`--num-workers 1`), and the train step as the consumer, whose own speed is
-the limit. Beside them stands one data process that chooses its number of readers by itself. The
+the limit. Every contender may have two batches a worker in flight, and eight at the least. Beside
+them stands one data process that chooses its number of readers by itself. The
 peer is a torch DataLoader with as many worker processes, which feeds the same train step.
 """
 
@@ -27,13 +28,18 @@ from results import Line, ratios
 LINEAR = 0.9  # of what so many workers would do, or of the model side's limit
 
 
+def in_flight(workers: int) -> int:
+    """Batches under way at once: each worker needs its next ticket while its last batch waits."""
+    return max(workload.AHEAD, 2 * workers)
+
+
 def run_torch(run: Path, workers: int, seconds: float) -> float:
     from torch_loader import loader_of
 
     core = workload.data_core()
     workload.start_tensorflow({workload.model_core()})
     model = workload.ModelSide(run)
-    batches = iter(loader_of(run, core, workers))
+    batches = iter(loader_of(run, core, workers, in_flight(workers)))
 
     def step() -> None:
         model({name: tensor.numpy() for name, tensor in next(batches).items()})
@@ -42,7 +48,8 @@ def run_torch(run: Path, workers: int, seconds: float) -> float:
 
 
 def run_tandem(corpus: Path, folder: Path, workers: int, readers: int, seconds: float) -> float:
-    flags = ("--num-workers", str(readers), "--log-every", "1")
+    flags = ("--num-workers", str(readers), "--log-every", "1",
+             "--buffer-size", str(in_flight(workers)))  # fmt: skip
     with RealRun(corpus, folder / f"run-{time.time_ns()}", *flags, data_workers=workers) as tandem:
         # Until every data process has joined, and the readers that tune themselves have settled.
         return tandem.watch(seconds, warm_up_s=5.0 + 2.0 * workers).per_s

@@ -37,14 +37,16 @@ class Pinned:
         workload.start_tensorflow({self._core})
 
 
-def loader_of(run: Path, core: int, num_workers: int) -> DataLoader:
+def loader_of(
+    run: Path, core: int, num_workers: int, in_flight: int = workload.AHEAD
+) -> DataLoader:
     """Batches in order, as many in flight as the other contenders may have."""
     os.environ.update(workload.environment())
     return DataLoader(
         Batches(run),
         batch_size=None,
         num_workers=num_workers,
-        prefetch_factor=max(1, workload.AHEAD // num_workers),
+        prefetch_factor=max(1, in_flight // num_workers),
         multiprocessing_context="spawn",
         worker_init_fn=Pinned(core),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
+import secrets
 import sys
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from shared.worker_start import (
     fix_gpu,
     open_run,
     run_worker,
+    say_memory,
     start_tensorflow,
     worker_parser,
 )
@@ -32,6 +35,11 @@ _STARTING_DEADLINE_S = 180.0
 def main() -> int:
     begin_worker()
     return run_worker(_work)
+
+
+def _name_by_hand() -> str:
+    """One that no other data process has: in containers of two hosts the pids are often equal."""
+    return f"{platform.node()[:32] or 'data_worker'}-{os.getpid()}-{secrets.token_hex(2)}"
 
 
 def _work(reporter: Reporter) -> int:
@@ -48,8 +56,7 @@ def _work(reporter: Reporter) -> int:
     endpoint = connectable(check_endpoint(endpoint, has_keys=bool(key_path)))
     keys = load_client_keys(key_path) if key_path else None
     tf = start_tensorflow("data", device_kind, config)
-    if device_kind != "cpu":
-        reporter.say("   Configured memory growth for data GPU")
+    say_memory("data", device_kind, config, reporter)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from data_worker import standing_by
@@ -64,7 +71,7 @@ def _work(reporter: Reporter) -> int:
     index = Index.load(run.index)
     plan = plan_of(config, index)
     extractor = FeatureExtractor(index.mel_basis)
-    name = flags.name or f"data_worker-by-hand-{os.getpid()}"
+    name = flags.name or _name_by_hand()
     suspects = suspects_from_environment()
     if flags.spare:
         standing_by.warm_up(extractor, plan, reporter)

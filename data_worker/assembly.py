@@ -71,20 +71,20 @@ def make_loader(
 ) -> Callable[[int, Callable[[], None]], np.ndarray]:
     """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,).
 
-    Its second argument is called when the file is in memory and only decoding is left. Rows in
+    Its second argument is called for every piece of the file that has come from the disk. Rows in
     `convicted` are not touched: decoding them is known to end in that signal.
     """
 
     arguments_of = arguments_by_row(config, index)
 
-    def load(row: int, on_fetched: Callable[[], None]) -> np.ndarray:
+    def load(row: int, on_piece: Callable[[], None]) -> np.ndarray:
         arguments = arguments_of(row)
         if row in convicted:
             raise AudioError(
                 f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "
                 f"Convert the recording again, or take it out of the metadata."
             )
-        return load_utterance(*arguments, on_fetched)
+        return load_utterance(*arguments, on_piece)
 
     return load
 
@@ -137,17 +137,19 @@ def make_batch_maker(
     record: ReadingRecord,
 ) -> BatchMaker:
     """Readers, features and cache as one maker of batches."""
+    cache = make_cache(config, index, device_kind, run)
     readers = ReaderPool(
         make_loader(config, index, convicted),
         config.data.num_workers or max(2, num_cores()),
         on_progress,
         record=record,
+        look_up=cache.get,
     )
     return BatchMaker(
         index,
         plan,
         extractor,
-        make_cache(config, index, device_kind, run),
+        cache,
         readers,
         on_done,
         cores_busy,

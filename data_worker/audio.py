@@ -29,7 +29,12 @@ _TRANSIENT_ERRNOS = frozenset(
     }
 )  # fmt: skip
 _SNDFILE_SYSTEM_ERROR = 2
-_PIECE_BYTES = 1 << 18
+_CHANGED = (
+    "The file changed after the data was looked at. The run goes on without it; to use it, mend it "
+    "and begin another run (--run-dir), or this one again with --fresh."
+)
+# Small enough that slow storage, shared by many readers, brings one of them within a second or two.
+_PIECE_BYTES = 1 << 16
 _MOST_FETCHED_BYTES = 1 << 26
 _ALIGNMENT_BYTES = 64  # at which TensorFlow takes an array over as it is
 _LARGEST_FRAME_BYTES = 8  # two channels of floats, or one of doubles
@@ -41,19 +46,19 @@ def load_utterance(
     num_samples: int,
     sample_rate_expected: int,
     normalise: bool,
-    on_fetched: Callable[[], None] = lambda: None,
+    on_piece: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
     """The stretch [start, start + num_samples) of a file: mono float32 (samples,) at 22,050 Hz.
 
     `start` and `num_samples` count samples of the file itself; the result has exactly
-    `resampled_length(num_samples, sample_rate_expected)` of them. `on_fetched` is called when the
-    file has been read into memory: what comes after it is decoding.
+    `resampled_length(num_samples, sample_rate_expected)` of them. `on_piece` is called for every
+    piece of the file that has come from the disk: what is left after the last one is decoding.
 
     Raises:
         AudioError: the file can't be opened or decoded, is no longer what the index describes, or
             holds values that are not finite; `transient` if reading it again may help.
     """
-    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_fetched))
+    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_piece))
     peak = peak_of(audio)
     if not math.isfinite(peak):
         raise AudioError(
@@ -126,7 +131,7 @@ def _decode(
     start: int,
     num_samples: int,
     sample_rate_expected: int,
-    on_fetched: Callable[[], None],
+    on_piece: Callable[[], None],
 ) -> np.ndarray:
     """(num_samples, channels), int16 or float32."""
     end = start + num_samples
@@ -138,13 +143,12 @@ def _decode(
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise AudioError(f"{path}: is not a regular file. Put the recording itself there.")
-        fetch(descriptor, end * _LARGEST_FRAME_BYTES)
-        on_fetched()
+        fetch(descriptor, end * _LARGEST_FRAME_BYTES, on_piece)
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             if file.samplerate != sample_rate_expected:
                 raise AudioError(
                     f"{path}: has {file.samplerate} Hz; the index says {sample_rate_expected}. "
-                    f"The file changed; start the run again to prepare the data anew."
+                    f"{_CHANGED}"
                 )
             # Read from the beginning: compressed formats do not seek to an exact sample.
             audio = read_stored(file, end)
@@ -160,20 +164,21 @@ def _decode(
         os.close(descriptor)
     if len(audio) < end:
         raise AudioError(
-            f"{path}: ends after {len(audio)} samples; the index says at least {end}. The file is "
-            f"truncated or changed; mend it and start the run again."
+            f"{path}: ends after {len(audio)} samples; the index says at least {end}. {_CHANGED}"
         )
     return audio[start:]
 
 
-def fetch(descriptor: int, num_bytes: int) -> None:
+def fetch(descriptor: int, num_bytes: int, on_piece: Callable[[], None]) -> None:
     """Have the system hold the first bytes of a file, so that decoding does not wait for the disk.
 
-    Whoever measures can then tell the two apart; a second look at cached pages costs next to
-    nothing.
+    Whoever measures can then tell the two apart, and whoever watches sees that slow storage does
+    move; a second look at cached pages costs next to nothing.
     """
     for offset in range(0, min(num_bytes, _MOST_FETCHED_BYTES) + _PIECE_BYTES, _PIECE_BYTES):
-        if len(os.pread(descriptor, _PIECE_BYTES, offset)) < _PIECE_BYTES:
+        piece = os.pread(descriptor, _PIECE_BYTES, offset)
+        on_piece()
+        if len(piece) < _PIECE_BYTES:
             return
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from data_worker.audio import RowSpace, fill_row, pad_length
 from data_worker.cache import COLUMNS
 from data_worker.features import FeatureExtractor
-from data_worker.readers import ReadAudio, ReaderPool, next_reader_count
+from data_worker.readers import ReaderPool, ReadUtterance, next_reader_count
 from shared.array_block import ArrayBlock
 from shared.buckets import REFERENCE_FRAMES, BucketShape
 from shared.errors import AudioError
@@ -60,16 +60,16 @@ class FailedRow:
 class _Job:
     plan: BatchPlan
     version: int
-    features: dict[int, np.ndarray]  # row -> cached (frames, 82)
-    audio: dict[int, Future[ReadAudio]]  # row -> to come
+    features: dict[int, np.ndarray]  # row -> known (frames, 82)
+    read: dict[int, Future[ReadUtterance]]  # row -> to come
     submitted_s: float
     look_up_ms: float = 0.0
 
-    def graphs(self) -> tuple[BucketShape, bool, bool]:
+    def graphs(self, audio: dict[int, np.ndarray]) -> tuple[BucketShape, bool, bool]:
         """The graphs that it needs: those of this shape, of features and of references or not."""
         rows = set(self.plan.rows.tolist())
-        has_references = not self.audio.keys() <= rows
-        return self.plan.shape, not self.audio.keys().isdisjoint(rows), has_references
+        has_references = not audio.keys() <= rows
+        return self.plan.shape, not audio.keys().isdisjoint(rows), has_references
 
 
 class BatchMaker:
@@ -114,20 +114,28 @@ class BatchMaker:
         self._thread.start()
 
     def submit(self, batch: int, exclusions: Exclusions) -> None:
-        """Begin with a ticket: what is not cached is asked of the readers at once."""
+        """Begin with a ticket: what is not at hand is asked of the readers at once.
+
+        It reads no file itself: who calls it has a socket and a launcher to answer.
+        """
         submitted_s = time.perf_counter()
         plan = self._plan.batch(batch, exclusions)
         job = _Job(plan, exclusions.version, {}, {}, submitted_s)
         for row in np.unique(np.concatenate([plan.rows, plan.references])).tolist():
             if row == FILLER:
                 continue
-            cached = self._cache.get(row)
-            if cached is None:
-                job.audio[row] = self._readers.read(row)
+            known = self._cache.at_hand(row)
+            if known is None:
+                job.read[row] = self._readers.read(row)
             else:
-                job.features[row] = cached
+                job.features[row] = known
         job.look_up_ms = (time.perf_counter() - job.submitted_s) * 1000
         self._jobs.put(job)
+
+    @property
+    def num_utterances(self) -> int:
+        """All that there are."""
+        return len(self._index)
 
     @property
     def num_cached(self) -> int:
@@ -151,16 +159,20 @@ class BatchMaker:
         started_s = time.perf_counter()
         audio: dict[int, np.ndarray] = {}
         reading_ms = decoding_ms = 0.0
-        for row, future in job.audio.items():
+        for row, future in job.read.items():
             try:
                 read = future.result()
             except AudioError as error:
                 return FailedRow(job.plan.index, row, str(error))
-            audio[row] = read.audio
+            if read.features is not None:
+                job.features[row] = read.features
+            else:
+                audio[row] = read.audio
             reading_ms += read.reading_ms
             decoding_ms += read.decoding_ms
         read_at_s = time.perf_counter()
-        is_announced = job.graphs() not in self._quick
+        graphs = job.graphs(audio)
+        is_announced = graphs not in self._quick
         if is_announced:
             self._on_long_work(True)
         traces_before = self._extractor.num_traces
@@ -169,8 +181,10 @@ class BatchMaker:
         done_s = time.perf_counter()
         if is_announced:
             self._on_long_work(False)
-            if not has_compiled and done_s - read_at_s < _QUICK_S:
-                self._quick.add(job.graphs())
+        if not has_compiled and done_s - read_at_s < _QUICK_S:
+            self._quick.add(graphs)
+        else:
+            self._quick.discard(graphs)  # the disk that features are kept on may have become slow
         audio_wait_ms, features_ms = (read_at_s - started_s) * 1000, (done_s - read_at_s) * 1000
         self._tune(audio_wait_ms, features_ms)
         self._idle_and_all_ms.append((idle_ms, idle_ms + audio_wait_ms + features_ms))

@@ -3,6 +3,8 @@
 An entry is one float32 array (frames, 82): log mel, energy, pitch. Nothing that is in use is evicted:
 under a new shuffle each epoch, what came first is as good as anything, and an eviction would only
 churn. On disk, features of other settings give way.
+
+`at_hand` never waits and may be called by a thread that must not; `get` may read a file.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ class NoCache:
 
     num_entries = 0
 
+    def at_hand(self, row: int) -> np.ndarray | None:
+        return None
+
     def get(self, row: int) -> np.ndarray | None:
         return None
 
@@ -55,8 +60,10 @@ class MemoryCache:
         """Utterances whose features it holds."""
         return len(self._held)
 
-    def get(self, row: int) -> np.ndarray | None:
+    def at_hand(self, row: int) -> np.ndarray | None:
         return self._held.get(row)
+
+    get = at_hand
 
     def put(self, row: int, features: np.ndarray) -> None:
         with self._lock:
@@ -81,6 +88,7 @@ class DiskCache:
         directory.mkdir(parents=True, exist_ok=True)
         os.utime(directory)  # it is in use
         self._num_bytes = _bytes_in(directory)
+        self._lock = threading.Lock()  # of this number: several readers can meet damaged entries
         self._found: set[int] = set()  # rows
         # What is free now is shared out: none of them sees what the others write.
         free_bytes = max(0, max_bytes - self._num_bytes)
@@ -95,6 +103,9 @@ class DiskCache:
     def _path(self, row: int) -> Path:
         name = hashlib.sha256(self._key_of(row).encode()).hexdigest()
         return self._directory / f"{name}.features"
+
+    def at_hand(self, row: int) -> np.ndarray | None:
+        return None
 
     def get(self, row: int) -> np.ndarray | None:
         path = self._path(row)
@@ -121,7 +132,8 @@ class DiskCache:
             path.unlink()
         except OSError:
             return
-        self._num_bytes -= num_bytes
+        with self._lock:
+            self._num_bytes -= num_bytes
 
     def put(self, row: int, features: np.ndarray) -> None:
         body = np.ascontiguousarray(features, dtype="<f4").tobytes()
@@ -142,7 +154,8 @@ class DiskCache:
             self._is_full(error.strerror or str(error))  # it ends the caching, not the training
             temporary.unlink(missing_ok=True)
             return
-        self._num_bytes += len(header) + len(body)
+        with self._lock:
+            self._num_bytes += len(header) + len(body)
         self._found.add(row)
 
     def _is_full(self, why: str) -> None:

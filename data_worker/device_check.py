@@ -21,7 +21,14 @@ from shared.index import Index
 from shared.reporting import Reporter
 from shared.run_plan import plan_of
 from shared.transport import ClientSocket
-from shared.worker_start import begin_worker, fix_gpu, open_run, start_tensorflow, worker_parser
+from shared.worker_start import (
+    begin_worker,
+    failure_in_words,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
 
 _ANSWER_DEADLINE_S = 240.0  # the model process builds its model first
 
@@ -35,7 +42,7 @@ def main() -> int:
         reporter.failure(str(error))
         return error.exit_code
     except Exception as error:
-        reporter.failure(f"{type(error).__name__}: {error}")
+        reporter.failure(failure_in_words(error))
         raise  # its log says where
 
 

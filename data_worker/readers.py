@@ -1,4 +1,4 @@
-"""Reader threads: utterances from disk to 22,050 Hz audio, retried, counted, resizable."""
+"""Reader threads: utterances from disk, as 22,050 Hz audio or as features that are kept there."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ _REMEMBERED_S = 600.0  # storage that was gone may be back
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadAudio:
-    """One utterance's audio, float32 (samples,), and what it cost, retries included."""
+class ReadUtterance:
+    """One utterance, and what it cost, retries included.
 
-    audio: np.ndarray
+    Either its audio, float32 (samples,), or its features, float32 (frames, 82).
+    """
+
+    audio: np.ndarray | None
+    features: np.ndarray | None
     reading_ms: float
     decoding_ms: float
 
 
 class ReaderPool:
-    """Runs `load(row, on_fetched)` in threads, first asked first served.
+    """Runs `load(row, on_piece)` in threads, first asked first served.
 
-    `load` calls `on_fetched()` when the file is in memory and only decoding is left. A row that
-    could not be read fails at once when it is asked for again: a batch is given up for one row at a
-    time, and with a mount that is gone the retries of all the others would take a night.
+    `load` calls `on_piece()` for every piece of the file that has come from the disk, so that only
+    decoding is left after the last. A row that could not be read fails at once when it is asked for
+    again: a batch is given up for one row at a time, and with a mount that is gone the retries of
+    all the others would take a night.
     """
 
     def __init__(
@@ -42,9 +47,14 @@ class ReaderPool:
         on_progress: Callable[[], None] = lambda: None,
         wait: Callable[[float], object] = time.sleep,
         record: ReadingRecord | None = None,
+        look_up: Callable[[int], np.ndarray | None] = lambda row: None,
     ):
-        """`record` is told which rows are being read, should one of them crash the process."""
+        """`record` is told which rows are being read, should one of them crash the process.
+
+        `look_up(row)` gives a row's features where they are on disk already; it is asked first.
+        """
         self._load = load
+        self._look_up = look_up
         self._on_progress = on_progress
         self._wait = wait
         self._record = record or ReadingRecord()
@@ -66,9 +76,9 @@ class ReaderPool:
             self._threads.append(thread)
             thread.start()
 
-    def read(self, row: int) -> Future[ReadAudio]:
-        """The utterance's audio, in time; an AudioError when it can't be had."""
-        future: Future[ReadAudio] = Future()
+    def read(self, row: int) -> Future[ReadUtterance]:
+        """The utterance, in time; an AudioError when it can't be had."""
+        future: Future[ReadUtterance] = Future()
         try:
             self._raise_known_failure(row)
         except AudioError as error:
@@ -92,7 +102,7 @@ class ReaderPool:
                 future.set_exception(error)
             self._on_progress()
 
-    def _read_on_record(self, slot: int, row: int) -> ReadAudio:
+    def _read_on_record(self, slot: int, row: int) -> ReadUtterance:
         self._raise_known_failure(row)  # it may have failed since it was asked for
         self._record.begin(slot, row)
         try:
@@ -108,16 +118,20 @@ class ReaderPool:
         if time.monotonic() < until_s:
             raise AudioError(reason)
 
-    def _load_with_retries(self, row: int) -> ReadAudio:
+    def _load_with_retries(self, row: int) -> ReadUtterance:
         started_s = fetched_s = time.perf_counter()
 
-        def note_fetched() -> None:
+        def note_piece() -> None:
             nonlocal fetched_s
             fetched_s = time.perf_counter()
+            self._on_progress()
 
+        features = self._look_up(row)
+        if features is not None:
+            return ReadUtterance(None, features, (time.perf_counter() - started_s) * 1000, 0.0)
         for pause_s in (*_RETRY_AFTER_S, None):
             try:
-                audio = self._load(row, note_fetched)
+                audio = self._load(row, note_piece)
             except AudioError as error:
                 if not error.transient or pause_s is None:
                     raise
@@ -125,7 +139,8 @@ class ReaderPool:
                 self._wait(pause_s)
                 continue
             done_s = time.perf_counter()
-            return ReadAudio(audio, (fetched_s - started_s) * 1000, (done_s - fetched_s) * 1000)
+            reading_ms, decoding_ms = (fetched_s - started_s) * 1000, (done_s - fetched_s) * 1000
+            return ReadUtterance(audio, None, reading_ms, decoding_ms)
         raise AssertionError("unreachable")
 
 

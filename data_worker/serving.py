@@ -122,7 +122,7 @@ class DataServer:
                     memory_mb = self._busy.memory_mb()
                     self._reporter.tell(
                         "busy", share=round(share, 4), memory_mb=memory_mb,
-                        cached=self._maker.num_cached,
+                        cached=self._maker.num_cached, to_cache=self._maker.num_utterances,
                     )  # fmt: skip
                 self._progress.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))

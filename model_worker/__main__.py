@@ -6,11 +6,13 @@ import logging
 import os
 import sys
 
+from shared.config import Config
 from shared.durations import machine_s
 from shared.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.keys import load_server_keys
 from shared.process_guard import keep_freed_memory
 from shared.reporting import Reporter
+from shared.run_directory import RunDirectory
 from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import START_VARIABLE
 from shared.worker_start import (
@@ -19,6 +21,7 @@ from shared.worker_start import (
     fix_gpu,
     open_run,
     run_worker,
+    say_memory,
     start_tensorflow,
     worker_parser,
 )
@@ -51,8 +54,7 @@ def _work(reporter: Reporter) -> int:
     endpoint = check_endpoint(endpoint, has_keys=bool(key_path))
     keys = load_server_keys(key_path) if key_path else None
     start_tensorflow("model", device_kind, config)
-    if device_kind != "cpu":
-        reporter.say("   Configured memory growth for model GPU")
+    say_memory("model", device_kind, config, reporter)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from model_worker.session import Session
@@ -62,10 +64,24 @@ def _work(reporter: Reporter) -> int:
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")
             should_stop.now_starting()
+        if "TANDEM_ROLE" not in os.environ:  # else the launcher does
+            _tell_end(run, config, code, reporter)
         return code
     finally:
         remove_socket(endpoint)
         os.close(lock)
+
+
+def _tell_end(run: RunDirectory, config: Config, code: int, reporter: Reporter) -> None:
+    """What the launcher leaves and says at a run's end, for a process that was started by hand."""
+    from shared.commands.report import leave_report
+
+    words = f"🏁 Finished. Everything is in {run.path}"
+    if code == EXIT_INTERRUPTED:
+        words = "⏹  Interrupted; the checkpoint is saved. The same command goes on from there"
+    elif config.run.report:  # a stop is to be quick
+        leave_report(run, words, reporter.say)
+    reporter.say(words)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 A checkpoint is a folder with one safetensors file per group of arrays, a `state.json`, and a
 `manifest.json` with the size and SHA-256 of each file. It is recognised by that manifest, not by
-its name, and no pointer says which is the newest: the manifests do. Nothing here needs TensorFlow.
+its name, and no pointer says which is the newest: the serials in the manifests do. Steps do not: a
+run that had to pass over step 900 goes on from 800, and its 850 is then the newest. Nothing here
+needs TensorFlow.
 
     checkpoints/step-00001234/     one of the last K
     checkpoints/best-00001200/     the best by validation: hard links into a folder of its own
@@ -16,10 +18,12 @@ import logging
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import safetensors
@@ -71,8 +75,27 @@ class Checkpoint:
     best_value: float | None
 
 
+class NotFiniteError(CheckpointError):
+    """What was to be saved holds NaN or infinity: it is the training that broke, not the disk."""
+
+
 class _Unusable(Exception):
     """Why a folder can't be used as a checkpoint, in words that follow its path and a colon."""
+
+
+class _Found(NamedTuple):
+    """A folder that is, or was, a checkpoint; without a manifest it is known only by its name."""
+
+    step: int
+    path: Path
+    manifest: dict | None
+    problem: _Unusable | None = None  # why there is no manifest
+
+    @property
+    def age(self) -> tuple[int, str]:
+        """Larger for one that was saved later; the best is as old as the one it was made from."""
+        serial = self.manifest["serial"]
+        return self.manifest.get("serial_of_saved", serial), self.path.name
 
 
 class CheckpointStore:
@@ -112,6 +135,7 @@ class CheckpointStore:
             The folder, durable on disk.
 
         Raises:
+            NotFiniteError: an array holds NaN or infinity.
             CheckpointError: this one is not safe on disk; the checkpoints before are untouched.
         """
         for group, arrays in groups.items():
@@ -163,9 +187,12 @@ class CheckpointStore:
                 best one before is untouched.
         """
         if not math.isfinite(value):
-            raise CheckpointError(f"Step {step} can't be the best: its value is {value}.")
+            raise CheckpointError(
+                f"The validation loss of step {step} is not a number, so it is not kept as the "
+                "best."
+            )
         problems = []
-        for _, path, manifest in self._candidates():
+        for _, path, manifest, _ in self._candidates():
             if manifest and manifest["step"] == step and BEST not in manifest["files"]:
                 problems = self.verify(path)
                 if not problems:
@@ -178,9 +205,9 @@ class CheckpointStore:
         before = self._marked_best()
         best = _canonical({"step": step, "value": float(value)})
         links = {name: (path / name, entry) for name, entry in manifest["files"].items()}
-        best_path = self._commit("best", step, {BEST: [best]}, links)
-        for _, previous, _ in before:
-            self._remove(previous)
+        best_path = self._commit("best", step, {BEST: [best]}, links, manifest["serial"])
+        for previous in before:
+            self._remove(previous.path)
         return best_path
 
     @staticmethod
@@ -210,32 +237,42 @@ class CheckpointStore:
         except OSError as error:
             raise _refused(self.directory, "look for checkpoints", error) from error
 
-    def _candidates(self) -> list[tuple[int, Path, dict | None]]:
-        """(step, folder, manifest or None when unreadable) of each checkpoint, newest first."""
-        found = []
+    def _candidates(self) -> list[_Found]:
+        """Every checkpoint, the one that was saved last first.
+
+        One whose manifest can't be read stands before those of earlier steps, so that it is told
+        about where it may have been the newest.
+        """
+        found, unreadable = [], []
         for path in self._entries():
             if path.name.startswith(".") or not path.is_dir():
                 continue
             try:
                 manifest = _read_manifest(path)
-                found.append((manifest["step"], manifest["serial"], path, manifest))
-            except _Unusable:
+                found.append(_Found(manifest["step"], path, manifest))
+            except _Unusable as problem:
                 named = re.match(r"(?:step|best)-(\d+)", path.name)
                 if named or any((path / name).exists() for name in (MANIFEST, STATE)):
-                    found.append((int(named[1]) if named else -1, -1, path, None))
-        found.sort(key=lambda entry: (entry[0], entry[1], entry[2].name), reverse=True)
-        return [(step, path, manifest) for step, _, path, manifest in found]
+                    unreadable.append(_Found(int(named[1]) if named else -1, path, None, problem))
+        found.sort(key=lambda each: each.age, reverse=True)
+        for one in sorted(unreadable, key=lambda each: (each.step, each.path.name)):
+            earlier = (i for i, each in enumerate(found) if each.step < one.step)
+            found.insert(next(earlier, len(found)), one)
+        return found
 
-    def _marked_best(self) -> list[tuple[int, Path, dict]]:
+    def _marked_best(self) -> list[_Found]:
         """Those marked as the best; more than one only after a crash, the last marked first."""
-        marked = [found for found in self._candidates() if found[2] and BEST in found[2]["files"]]
-        return sorted(marked, key=lambda found: -found[2]["serial"])
+        readable = [found for found in self._candidates() if found.manifest]
+        marked = [found for found in readable if BEST in found.manifest["files"]]
+        return sorted(marked, key=lambda found: -found.manifest["serial"])
 
     def _first_usable(self, find, on_skip, only_groups) -> Checkpoint | None:
         candidates, problems = find(), {}
         while True:
-            for _, path, _ in candidates:
+            for _, path, _, problem in candidates:
                 try:
+                    if problem:  # not read again: without its serial nobody knew its turn
+                        raise problem
                     return _read_checkpoint(path, only_groups)
                 except _Unusable as reason:
                     # The training process may have removed it while we read: not a fault.
@@ -244,7 +281,7 @@ class CheckpointStore:
                         if on_skip:
                             on_skip(f"Checkpoint {path} is passed over: {reason}.")
             found_before, candidates = candidates, find()
-            if [found[1] for found in candidates] == [found[1] for found in found_before]:
+            if [found[:3] for found in candidates] == [found[:3] for found in found_before]:
                 break
         if candidates:
             raise CheckpointError(
@@ -253,11 +290,14 @@ class CheckpointStore:
             )
         return None
 
-    def _commit(self, kind: str, step: int, files: dict, links: dict) -> Path:
+    def _commit(
+        self, kind: str, step: int, files: dict, links: dict, serial_of_saved: int | None = None
+    ) -> Path:
         """Writes a folder beside the others and gives it its name when all of it is on disk.
 
         Args:
             files: {name: iterable of bytes}. links: {name: (existing file, manifest entry)}.
+            serial_of_saved: of the checkpoint that the links lead to, where there are any.
         """
         temporary = self.directory / f".tmp-{step}-{os.getpid()}"
         try:
@@ -267,13 +307,14 @@ class CheckpointStore:
             entries = {name: self._link(temporary / name, *link) for name, link in links.items()}
             for name, chunks in files.items():
                 entries[name] = self._write(temporary / name, chunks)
-            known = [manifest["serial"] for _, _, manifest in self._candidates() if manifest]
             manifest = {
                 "format_version": FORMAT_VERSION,
                 "step": step,
-                "serial": max(known, default=0) + 1,
+                "serial": self._next_serial(),
                 "files": entries,
             }
+            if serial_of_saved is not None:
+                manifest["serial_of_saved"] = serial_of_saved
             self._write(temporary / MANIFEST, [_sealed(manifest)])
             self._fsync_directory(temporary)
             path = self._free_name(kind, step)
@@ -287,6 +328,15 @@ class CheckpointStore:
                 place = error.filename or temporary
                 raise _refused(place, f"save the checkpoint of step {step}", error) from error
             raise
+
+    def _next_serial(self) -> int:
+        """Larger than that of every checkpoint before, also of one that can't be read just now.
+
+        Hence the clock. It may be set back, and then counting on from those that can be read is
+        what is left.
+        """
+        known = [found.manifest["serial"] for found in self._candidates() if found.manifest]
+        return max(time.time_ns() // 1000, max(known, default=0) + 1)
 
     def _make_directory(self) -> None:
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
@@ -346,7 +396,7 @@ class CheckpointStore:
         Folders of later steps and of newer formats are not ours to judge, and stay.
         """
         kept = 1
-        for found_step, path, manifest in self._candidates():
+        for found_step, path, manifest, _ in self._candidates():
             if path == saved or manifest is None or BEST in manifest["files"] or found_step > step:
                 continue
             if found_step == step or kept >= self.keep_last:
@@ -426,7 +476,7 @@ def _check_can_be_saved(step: int, group: str, arrays: dict[str, np.ndarray]) ->
                 f"{', '.join(_DTYPES)} (and any name but __metadata__)."
             )
         if not _is_finite(np.asarray(array)):
-            raise CheckpointError(
+            raise NotFiniteError(
                 f"{where} holds NaN or infinity. The checkpoints before it are untouched."
             )
 
@@ -472,7 +522,7 @@ def _read_manifest(path: Path) -> dict:
         # The exact bytes, not only the values: no bit of the manifest is without meaning.
         if raw == _sealed({key: value for key, value in manifest.items() if key != "sha256"}):
             names = manifest["files"].keys()
-            numbers = [manifest["step"], manifest["serial"]]
+            numbers = [manifest["step"], manifest["serial"], manifest.get("serial_of_saved", 0)]
             numbers += [entry["bytes"] for entry in manifest["files"].values()]
             if (
                 STATE in names

@@ -22,7 +22,14 @@ from shared.index import Index
 from shared.reporting import Reporter
 from shared.run_plan import plan_of
 from shared.transport import ServerSocket
-from shared.worker_start import begin_worker, fix_gpu, open_run, start_tensorflow, worker_parser
+from shared.worker_start import (
+    begin_worker,
+    failure_in_words,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
 
 _ARRIVAL_DEADLINE_S = 120.0
 
@@ -36,7 +43,7 @@ def main() -> int:
         reporter.failure(str(error))
         return error.exit_code
     except Exception as error:
-        reporter.failure(f"{type(error).__name__}: {error}")
+        reporter.failure(failure_in_words(error))
         raise  # its log says where
 
 

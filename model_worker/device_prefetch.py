@@ -16,6 +16,7 @@ from shared.cores import free_this_thread
 from shared.wait_attribution import BatchLife, Made
 
 _AHEAD = 2
+_STEP_BEGINS_S = 0.002
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +77,18 @@ class DevicePrefetch:
             while not self._closed:
                 free_s = time.perf_counter()
                 received = self._source.get()
+                self._let_the_loop_go_first()
                 self._put(self._copy(received, (time.perf_counter() - free_s) * 1000))
         except BaseException as ended:
             self._put(ended)
+
+    def _let_the_loop_go_first(self) -> None:
+        """The loop has just taken a batch: until its step is under way, it needs the interpreter.
+
+        With another batch ready there is time to wait that long.
+        """
+        if not self._ready.empty():
+            time.sleep(_STEP_BEGINS_S)
 
     def _put(self, item: DeviceBatch | BaseException) -> None:
         while not self._closed:

@@ -30,6 +30,7 @@ from shared.verdict import Measured, Verdict, judge
 from shared.wait_attribution import attribute
 
 _SAID_EVERY_S = 10.0
+_OWN_MS = 0.2  # to take a batch that is there takes time too, and is no waiting
 _RECENT_RECORDS = 12  # of the verdict while the run goes on
 _BUSY_WINDOWS = 3600  # seconds that the last word on the model GPU is about
 
@@ -97,6 +98,8 @@ class ProgressLog:
 
     def waited(self, batch: DeviceBatch, wait_ms: float) -> None:
         """Note that the loop had to wait for a batch, and what for."""
+        if wait_ms < _OWN_MS:
+            return
         self._waited_ms += wait_ms
         for cause, part_ms in attribute(batch.life(wait_ms)).items():
             self._waited_for_ms[cause] = self._waited_for_ms.get(cause, 0.0) + part_ms
@@ -152,7 +155,7 @@ class ProgressLog:
         record: dict[str, Any] = {
             "step": position.step,
             "epoch": place.number // self._plan.batches_per_epoch,
-            **{name: round(value, 6) for name, value in metrics.items()},
+            **{n: round(v, 6) if isinstance(v, float) else v for n, v in metrics.items()},
             "learning_rate": rate,
             "step_ms": round((elapsed_s * 1000 - self._waited_ms) / batches, 3),
             "data_wait_ms": round(self._waited_ms / batches, 3),
@@ -163,7 +166,6 @@ class ProgressLog:
             "audio_seconds_per_s": round(audio_s / elapsed_s, 2),
             "timings_ms": {n: round(v / batches, 3) for n, v in self._timings_ms.items()},
             "waited_for_ms": {n: round(v / batches, 3) for n, v in self._waited_for_ms.items()},
-            "nonfinite_steps": int(self._train_step.num_nonfinite.numpy()),
             "time": round(time.time(), 3),
         }
         self._metrics.write(_finite(record))
@@ -198,7 +200,6 @@ class ProgressLog:
                 f"model side {self._busy.share:.0%}, {self._busy.memory_mb()} MB, "
                 f"p5/p50 {steady.ratio if steady else '–'}",
                 f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
-                f"left out {self._receiver.exclusions.version}",
                 f"left {clock(budget.left_s)}",
                 str(verdict),
             )
@@ -229,7 +230,7 @@ class ProgressLog:
         steady = steadiness(self._windows)
         if steady is not None:
             self._reporter.say(
-                f"   Model GPU busy {steady.middle:.0%} (median second), p5/p50 {steady.ratio}"
+                f"   Model side busy {steady.middle:.0%} (median second), p5/p50 {steady.ratio}"
             )
 
     def log_validation(self, position: Position, values: dict[str, float]) -> None:

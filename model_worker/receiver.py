@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _POLL_MS = 100  # so often it is looked at who has connected
 _PING_EVERY_S = 0.5
+_STOP_DEADLINE_S = 600.0  # the thread may be waiting for a disk in trouble, and holds the endpoint
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
 _WAITING_SAID_EVERY_S = 15.0
 _EXCLUSIONS_PER_MESSAGE = 4000
@@ -40,13 +41,16 @@ _REFUSALS_LOGGED = 20
 _REFUSALS_COUNTED_EVERY_S = 60.0
 _MAX_PEERS = 256
 _MAX_NAME = 128
+_MAX_UNMAPPED = 256  # batches of a peer, one after the other; more than can be on their way at once
 
 
 @dataclasses.dataclass
 class _Peer:
     name: str
     pid: int
+    sequence: int = 0  # of its last message; a process counts on whatever becomes of a connection
     memory: str = ""  # the name of its memory that is mapped here
+    num_unmapped: int = 0  # batches in a row that lie in memory that is not mapped here
     has_delivered: bool = False
     known_exclusions: int = 0
     heard_s: float = 0.0
@@ -86,6 +90,7 @@ class Receiver:
         self.queue = BatchQueue(ledger.next_batch)
         self.exclusions = exclusions
         self.first_worker_s: float | None = None  # when the first data process was let in
+        self.num_turns = 0  # of the thread's loop: one that stands still is stuck
         self.refused: Counter[str] = Counter()
         self._socket = socket
         self._plan = plan
@@ -119,12 +124,15 @@ class Receiver:
             self._wake()
 
     def stop(self, reason: str) -> None:
-        """Tell every data process that the run is over, and end the thread. Once is enough."""
+        """Tell every data process that the run is over, and end the thread. Once is enough.
+
+        Returns when the endpoint is free for the next receiver.
+        """
         if self._stop_reason is not None:
             return
         self._stop_reason = reason
         self._wake()
-        self._thread.join(timeout=5)
+        self._thread.join(_STOP_DEADLINE_S)
         if not self._thread.is_alive():
             os.close(self._wake_fd)
 
@@ -171,6 +179,7 @@ class Receiver:
         poller.register(self._wake_fd, zmq.POLLIN)
         next_ping_s, self._alone_since_s = 0.0, time.monotonic()
         while self._stop_reason is None:
+            self.num_turns += 1
             ready = dict(poller.poll(_POLL_MS))
             if self._wake_fd in ready:
                 os.eventfd_read(self._wake_fd)
@@ -227,7 +236,7 @@ class Receiver:
             if self._bears(peer, "unknown session"):
                 self._socket.send(peer, messages.Introduce())
             return
-        self._peers[peer].heard_s = time.monotonic()
+        self._note_heard(peer, received)
         if isinstance(message, messages.BatchReady):
             self._take_in(peer, message)
         elif isinstance(message, messages.CannotRead):
@@ -236,6 +245,10 @@ class Receiver:
             self._forget(peer, message.reason)
         else:
             self._refuse(peer, f"{type(message).__name__} is not for the model process.")
+
+    def _note_heard(self, peer: bytes, received: messages.Envelope) -> None:
+        known = self._peers[peer]
+        known.heard_s, known.sequence = time.monotonic(), received.sequence
 
     def _bears(self, peer: bytes, what: str = "") -> bool:
         """Note a message that is of no use; False when its sender has been hung up on for it."""
@@ -280,9 +293,11 @@ class Receiver:
 
     def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
         reason = self._mismatch(received.run, hello)
-        others = {known.name for known in self._peers.values()} - {hello.worker}
-        if not reason and len(others) >= _MAX_PEERS:
-            reason = f"there are {_MAX_PEERS} data processes already."
+        is_new = peer not in self._peers
+        if not reason and is_new:
+            self._make_room(received, hello)
+            if len(self._peers) >= _MAX_PEERS:
+                reason = f"there are {_MAX_PEERS} data processes already."
         if reason:
             self._refuse(peer, reason)
             return
@@ -291,11 +306,7 @@ class Receiver:
             self._hang_up(peer)
             return
         self._socket.admit_sender()
-        is_new = peer not in self._peers
         if is_new:
-            for other, known in list(self._peers.items()):
-                if known.name == hello.worker:
-                    self._forget(other, f"replaced by pid {hello.pid}")
             log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
             self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
             self._limits.forget(peer)
@@ -304,7 +315,7 @@ class Receiver:
                 # Its connection broke. Memory that it handed over may have been lost with that.
                 self._socket.send(peer, messages.Introduce())
         known = self._peers[peer]
-        known.heard_s = now_s
+        self._note_heard(peer, received)
         memory = self._socket.share_memory_with_sender(hello)
         if is_new or memory != known.memory:
             known.memory = memory
@@ -312,6 +323,29 @@ class Receiver:
         # Also from one that is known: it may have found that it can work on more at once.
         joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
         self._act(self._ledger.handle(joined))
+
+    def _make_room(self, received: messages.Envelope, hello: messages.Hello) -> None:
+        """Forget those whose place a newcomer takes: its tickets are not to wait for them.
+
+        A name alone shows nothing. Whoever the launcher replaces is dead, so its connection is gone
+        and nothing can be sent to it. A process whose connection broke is itself: it has its pid
+        and counts its messages on. Any other of that name is alive, be it that two were started
+        with one --name: forgotten, it would come back within a second and throw this one out. It
+        stays, and both work, for only the log tells data processes apart by their names.
+        """
+        for other, known in list(self._peers.items()):
+            if known.name != hello.worker:
+                continue
+            is_itself = known.pid == hello.pid and known.sequence < received.sequence
+            is_there = self._socket.send(other, messages.Welcome(known.name, known.memory))
+            if is_itself or not is_there or len(self._peers) >= _MAX_PEERS:
+                self._forget(other, f"replaced by pid {hello.pid}")
+            else:
+                log.warning(
+                    "two data processes are called %s (pids %d and %d). Both are at work; give one "
+                    "of them another --name to tell them apart.",
+                    known.name, known.pid, hello.pid,
+                )  # fmt: skip
 
     def _mismatch(self, run: str, hello: messages.Hello) -> str | None:
         expected = self._expected
@@ -324,10 +358,7 @@ class Receiver:
         if hello.plan_fingerprint != expected.plan_fingerprint:
             return "the settings differ from the model process's. Copy the run's config.toml again."
         if hello.device_kind != expected.device_kind:
-            return (
-                f"it computes on a {hello.device_kind[:20]} where the run's data processes use a "
-                f"{expected.device_kind}, which would make other batches."
-            )
+            return _other_device(hello.device_kind[:20], expected.device_kind)
         if expected.tensorflow not in (None, hello.tensorflow):
             return (
                 f"it has TensorFlow {hello.tensorflow[:20]} where the model process has "
@@ -336,6 +367,9 @@ class Receiver:
         return None
 
     def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
+        if self._is_unmapped(peer, message):
+            self._ask_for_memory(peer)
+            return
         problem = self._wrong_arrays(peer, message)
         if problem:
             self._refuse(peer, problem)
@@ -362,8 +396,36 @@ class Receiver:
                 if isinstance(action, ledger_module.Drop):
                     self._bears(peer, "batches dropped")
 
+    def _is_unmapped(self, peer: bytes, message: messages.BatchReady) -> bool:
+        """Whether a batch that was asked for lies in memory that is not mapped here.
+
+        It comes without arrays then. One that never had any would do so for ever, and is refused.
+        """
+        known = self._peers[peer]
+        if message.arrays or not self._ledger.is_held_by(peer, message.batch):
+            return False
+        known.num_unmapped += 1
+        return known.num_unmapped <= _MAX_UNMAPPED
+
+    def _ask_for_memory(self, peer: bytes) -> None:
+        """Have a peer offer its memory anew, and make again what it handed over in the old one.
+
+        It can't have meant harm: it was told that its memory is mapped, and knows no better until
+        it hears this. Then it uses other memory, or the socket if that can't be mapped either, and
+        with its next Hello it gets its tickets back.
+        """
+        known = self._peers[peer]
+        log.info("the memory of data process %s (pid %d) is not mapped any more; asking it to "
+                 "introduce itself again", known.name, known.pid)  # fmt: skip
+        known.memory = ""
+        self._socket.forget(peer)
+        self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+        if self._bears(peer, "memory not mapped"):
+            self._socket.send(peer, messages.Introduce())
+
     def _note_first(self, peer: bytes) -> None:
         known = self._peers[peer]
+        known.num_unmapped = 0
         if not known.has_delivered:
             known.has_delivered = True
             log.info("first batch of data process %s (pid %d)", known.name, known.pid)
@@ -382,6 +444,7 @@ class Receiver:
         # Another worker may have made the batch meanwhile, and it may be on the device already.
         held = self._ledger.is_held_by(peer, message.batch)
         if not held or message.row >= self._expected.num_rows:
+            self._act(self._ledger.handle(ledger_module.FailureDropped(peer, message.batch)))
             self._bears(peer, "failures dropped")
             return
         exclusions = self.exclusions
@@ -424,6 +487,23 @@ class Receiver:
             known.known_exclusions += len(entries)
         known.asked_s[batch] = time.monotonic()
         return self._socket.send(peer, messages.MakeBatch(batch, version))
+
+
+_DEVICES = {"cpu": "the CPU", "gpu": "a GPU", "fake": "a fake GPU"}
+
+
+def _other_device(found: str, expected: str) -> str:
+    """Why a data process that computes on another kind of device is refused, and the remedy."""
+    if expected == "cpu":
+        remedy = "Start it without --gpu, with this run's config.toml."
+    elif "fake" in (found, expected):
+        remedy = "Copy the run's config.toml again."
+    else:
+        remedy = "Start it with --gpu N."
+    return (
+        f"it computes on {_DEVICES.get(found, found)}, but this run's data processes on "
+        f"{_DEVICES.get(expected, expected)}, which would make other batches. {remedy}"
+    )
 
 
 def _plain(text: str) -> str:

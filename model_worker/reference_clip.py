@@ -21,6 +21,7 @@ from shared.trimming import trim
 MIN_SECONDS, MAX_SECONDS = 0.3, 120.0
 _SMALLEST_PEAK = 1e-4
 _MAX_CHANNELS = 16
+_LEAST_RATE, _MOST_RATE = 1_000, 768_000  # Hz
 _ROWS_TRIED = 8
 
 
@@ -107,8 +108,11 @@ def _read(path: Path) -> tuple[np.ndarray, int]:
             raise InputError(f"{path}: is not a file.")
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             rate, num_samples = file.samplerate, file.frames
-            if not 1_000 <= rate <= 768_000 or file.channels > _MAX_CHANNELS:
-                raise InputError(f"{path}: has {rate} Hz and {file.channels} channels; can't be.")
+            if not _LEAST_RATE <= rate <= _MOST_RATE or file.channels > _MAX_CHANNELS:
+                raise InputError(
+                    f"{path}: has {rate:,} Hz and {file.channels} channels; expected "
+                    f"{_LEAST_RATE:,} to {_MOST_RATE:,} Hz and at most {_MAX_CHANNELS} channels."
+                )
             if num_samples > MAX_SECONDS * rate:
                 raise InputError(
                     f"{path}: lasts {num_samples / rate:,.0f} s; give at most {MAX_SECONDS:.0f} s "

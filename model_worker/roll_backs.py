@@ -27,7 +27,7 @@ class RollBacks:
         if self._count >= _MOST:
             raise TandemError(
                 f"the numbers of the training broke down {self._count} times by step {step}, each "
-                "time at other batches (skipped.jsonl names them), so it is not the data. The "
+                "time at other batches (skipped.jsonl names those that are known), so it is not the data. The "
                 "same command with a lower --learning-rate or --gradient-clip goes on from the last "
                 "checkpoint."
             )

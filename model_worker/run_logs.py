@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from shared.errors import TandemError
 from shared.index import Index
+
+log = logging.getLogger(__name__)
 
 _MAX_WAITING_BYTES = 16 << 20
 
@@ -77,23 +80,32 @@ def cut_back(path: Path, keep: Callable[[dict], bool]) -> None:
     kept = 0
     with open(path, "rb") as file:
         for line in file:
-            try:
-                record = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                record = None
-            if not isinstance(record, dict) or not keep(record):
+            record = _record_of(line)
+            if record is None or not keep(record):
                 break
             kept += len(line)
     os.truncate(path, kept)
 
 
+def _record_of(line: bytes) -> dict | None:
+    """The object on a line; None when it was not written whole, or is damaged."""
+    try:
+        record = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 class Quarantine:
-    """quarantine.jsonl: what preparation left out, then what failed while training."""
+    """quarantine.jsonl: what preparation left out, then what failed while training.
+
+    Its lines do not depend on each other: one that is damaged costs itself, not those after it.
+    """
 
     def __init__(self, path: Path, index: Index):
         self._path = path
         self._index = index
-        _cut_half_line(path)
+        _end_last_line(path)
         self._lines = JsonLines(path)
 
     def add(self, row: int, from_batch: int, reason: str) -> None:
@@ -115,13 +127,28 @@ class Quarantine:
     def exclusions(self) -> list[list[int]]:
         """[row, from_batch] of everything that failed while training, in order."""
         found = []
-        with open(self._path, encoding="utf-8") as file:
-            for line in file:
-                record = json.loads(line)
-                if "from_batch" in record:
+        with open(self._path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                record = _record_of(line)
+                if record is None or not self._is_sound(record):
+                    log.warning("%s: line %d is damaged and passed over", self._path, number)
+                elif "from_batch" in record:
                     found.append([record["row"], record["from_batch"]])
         return found
 
+    def _is_sound(self, record: dict) -> bool:
+        """Whether what it says of the stream, if anything, can be."""
+        if "from_batch" not in record:
+            return True
+        row, from_batch = record.get("row"), record["from_batch"]
+        if type(row) is not int or type(from_batch) is not int:
+            return False
+        return 0 <= row < len(self._index) and from_batch >= 0
 
-def _cut_half_line(path: Path) -> None:
-    cut_back(path, lambda record: True)
+
+def _end_last_line(path: Path) -> None:
+    """Cut off a line that was not written whole, or the next one would be spoilt with it."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    os.truncate(path, content.rfind(b"\n") + 1)

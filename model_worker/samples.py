@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -39,7 +40,11 @@ class Samples:
         folder: Path,
         summaries: Summaries,
         num_samples: int = 2,
+        say: Callable[[str], None] = lambda text: None,
     ):
+        """`say` is told of the first samples that can't be made; the log has each."""
+        self._say = say
+        self._has_failed = False
         self._num_samples = num_samples
         self._train_step = train_step
         self._index = index
@@ -69,7 +74,7 @@ class Samples:
             spoken = self._spoken(self._rows)
             waves = [self._vocoder(each.mel) for each in spoken]
         except Exception:
-            log.exception("the samples of step %d could not be spoken; the run goes on", step)
+            self._note_failure(step, "spoken")
             return
         log.info("spoke %d samples in %.2f s", len(waves), time.perf_counter() - started_s)
         self._last_written = self._writer.submit(self._write, step, spoken, waves)
@@ -112,7 +117,16 @@ class Samples:
                 write_file(folder / f"{i}.png", png)
                 self._summaries.sample(step, str(i), samples, pixels)
         except Exception:
-            log.exception("the samples of step %d could not be written; the run goes on", step)
+            self._note_failure(step, "written")
+
+    def _note_failure(self, step: int, what: str) -> None:
+        log.exception("the samples of step %d could not be %s; the run goes on", step, what)
+        if not self._has_failed:
+            self._has_failed = True
+            self._say(
+                f"⚠️  The samples of step {step} could not be {what}; the run goes on (see "
+                "model_worker.log)"
+            )
 
     def _title(self, i: int) -> str:
         symbols = self._rows["symbols"][i, : self._rows["symbol_lengths"][i]]

@@ -269,9 +269,10 @@ class Session:
         schedule = Schedule(peak, steps, config.training.warmup_steps)
         if position.fitted_steps:
             schedule.restore(position.fitted_steps)
-        summaries = Summaries(self._run.tensorboard, config, position.step)
+        say = self._reporter.say
+        summaries = Summaries(self._run.tensorboard, config, position.step, say)
         samples = Samples(
-            model, train_step, self._index, self._run.samples, summaries, config.run.samples
+            model, train_step, self._index, self._run.samples, summaries, config.run.samples, say
         )
         return LoopParts(
             config=config,

@@ -44,6 +44,10 @@ def _never_fails(method: Callable) -> Callable:
         except Exception:
             self._gave_up = True
             log.exception("TensorBoard can't be written to; the run goes on without it")
+            self._say(
+                "⚠️  TensorBoard can't be written to; the run goes on without it (see "
+                "model_worker.log)"
+            )
 
     return careful
 
@@ -54,8 +58,18 @@ class Summaries:
     Numbers are written by a thread of its own, so that the training loop does not wait for it.
     """
 
-    def __init__(self, folder: Path, config: Config, done_steps: int = 0):
-        """`done_steps`: those of the checkpoint; what came after them is about to happen again."""
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        done_steps: int = 0,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        """`done_steps`: those of the checkpoint; what came after them is about to happen again.
+
+        `say` is told once if it can't be written.
+        """
+        self._say = say
         self._folder = folder
         self._config = config
         self._done_steps = done_steps

@@ -46,6 +46,14 @@ class BatchArrived:
 
 
 @dataclasses.dataclass(frozen=True)
+class FailureDropped:
+    """A worker could not make `batch`, which counts for nothing: another has made it meanwhile."""
+
+    worker: Worker
+    batch: int
+
+
+@dataclasses.dataclass(frozen=True)
 class BatchTaken:
     """The training loop has taken the head of the queue."""
 
@@ -64,7 +72,13 @@ class ClockTicked:
 
 
 Event = (
-    WorkerJoined | WorkerLeft | BatchArrived | BatchTaken | UtteranceExcluded | ClockTicked
+    WorkerJoined
+    | WorkerLeft
+    | BatchArrived
+    | FailureDropped
+    | BatchTaken
+    | UtteranceExcluded
+    | ClockTicked
 )
 
 
@@ -228,6 +242,16 @@ class TicketLedger:
         else:
             self._trials[worker] = None
 
+    def _failure_dropped(self, event: FailureDropped) -> list[Action]:
+        self._end_trial(event.worker, event.batch)
+        return []
+
+    def _end_trial(self, worker: Worker, batch: int) -> None:
+        """The trial with this batch shows nothing, and no answer to it comes: try another."""
+        trial = self._trials.get(worker)
+        if trial is not None and trial[0] == batch:
+            self._trials[worker] = None
+
     def _taken(self, event: BatchTaken) -> list[Action]:
         if self.next_batch not in self._received:
             raise ValueError(f"batch {self.next_batch} was taken before it arrived")
@@ -244,9 +268,8 @@ class TicketLedger:
             if batch < self.next_batch:
                 continue
             self._required_version[batch] = event.version
-            for worker, trial in self._trials.items():
-                if trial is not None and trial[0] == batch:
-                    self._trials[worker] = None
+            for worker in self._trials:
+                self._end_trial(worker, batch)
             if batch in self._received:
                 self._received.discard(batch)
                 actions.append(Drop(batch, "made with an utterance that is excluded"))
@@ -335,6 +358,7 @@ _HANDLERS = {
     WorkerJoined: TicketLedger._joined,
     WorkerLeft: TicketLedger._left,
     BatchArrived: TicketLedger._arrived,
+    FailureDropped: TicketLedger._failure_dropped,
     BatchTaken: TicketLedger._taken,
     UtteranceExcluded: TicketLedger._excluded,
     ClockTicked: TicketLedger._ticked,

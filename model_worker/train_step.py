@@ -82,6 +82,7 @@ class TrainStep:
         )
         self._part = graph(self._accumulate, input_signature=batch and [batch, step])
         self._apply = graph(self._apply_accumulated)
+        self._take_numbers = tf.function(self._read_and_reset, autograph=False)
 
     def __call__(
         self,
@@ -121,16 +122,25 @@ class TrainStep:
 
     def read_metrics(self) -> dict[str, float]:
         """Mean loss and its parts per frame since the last reading; waits for the device."""
-        values = {name: float(variable.numpy()) for name, variable in self._sums.items()}
-        for variable in self._sums.values():
-            variable.assign(0.0)
+        *sums, norm, num_nonfinite = self._take_numbers().numpy().tolist()
+        values = dict(zip(self._sums, sums, strict=True))
         frames = max(values.pop("frames"), 1.0)
         parts = {name: value / frames for name, value in values.items()}
         return {
             "loss": sum(parts.values()),
             **{f"loss_{name}": value for name, value in parts.items()},
-            "gradient_norm": float(self._norm.numpy()),
+            "gradient_norm": norm,
+            "nonfinite_steps": int(num_nonfinite),
         }
+
+    def _read_and_reset(self) -> tf.Tensor:
+        """All numbers for the log in one tensor, float64: one way to the device instead of many."""
+        variables = (*self._sums.values(), self._norm, self.num_nonfinite)
+        numbers = tf.stack([tf.cast(variable.read_value(), tf.float64) for variable in variables])
+        with tf.control_dependencies([numbers]):
+            for variable in self._sums.values():
+                variable.assign(tf.zeros([], tf.float64))
+        return numbers
 
     def _loss_sum(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
         outputs = self._model.training_outputs(batch, training=True, step=step)

@@ -7,13 +7,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from model_worker.checkpoint_files import NotFiniteError
 from model_worker.device_prefetch import DeviceBatch, DevicePrefetch
 from model_worker.progress_log import Budget, ProgressLog
 from model_worker.receiver import Receiver
 from model_worker.samples import Samples
 from model_worker.schedule import Schedule
 from model_worker.skipped_batches import SkippedBatches
-from model_worker.start_delay import WAITING_DEADLINE_S
 from model_worker.train_step import TrainStep
 from model_worker.training_state import Position
 from model_worker.validation import Validation
@@ -21,12 +21,16 @@ from shared.config import Config
 from shared.errors import CheckpointError, TandemError
 from shared.plan import Plan
 from shared.reporting import Reporter
-from shared.supervision import CLOSING, SPEAKING
+from shared.supervision import CLOSING, SPEAKING, WAITING
 
 log = logging.getLogger(__name__)
 
 EXIT_FINISHED, EXIT_INTERRUPTED = 0, 130
 _TRAINING_DEADLINE_S = 60.0
+# Of the slowest batch so far: minutes a batch are no hang where a batch takes minutes. The first
+# of a shape may hold a compilation that does not come again, and says less.
+_BATCHES_IN_DEADLINE, _FIRST_BATCHES_IN_DEADLINE = 20.0, 3.0
+_WAITING_DEADLINE_S = 60.0  # of the receiving thread, which may have to wait for a busy disk
 _COMPILING_DEADLINE_S = 1800.0
 _VALIDATING_DEADLINE_S = 600.0
 _SAVING_DEADLINE_S = 600.0
@@ -41,7 +45,7 @@ _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has bee
 
 
 class RollBack(Exception):  # noqa: N818 - a decision, not an error
-    """Too many steps in a row had no finite gradient; what they trained on is written down."""
+    """The numbers broke down. Where it is known what they were trained on, it is written down."""
 
 
 @dataclasses.dataclass
@@ -83,11 +87,14 @@ class TrainingLoop:
         self._in_group = 0
         # The curve of a checkpoint is kept until this process has a pace of its own.
         self._fit_from = position.step + _STEPS_FOR_A_PACE if position.fitted_steps else 0
+        self._begun_step = position.step
         self._saved_step = position.step or None  # a position beyond 0 is a checkpoint's
         self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
         self._validating_s = 0.0  # so far, of the validation under way
-        self._phase = ""
+        self._declared = ("", 0.0)  # phase and its deadline
         self._told_s = 0.0
+        self._turns_told = -1  # of the receiving thread
+        self._training_deadline_s = _TRAINING_DEADLINE_S
         self._shapes: set = set()
 
     def run(self) -> int:
@@ -101,6 +108,7 @@ class TrainingLoop:
             if self._parts.should_stop():
                 return self._end(EXIT_INTERRUPTED)
             if self._budget_is_used():
+                self._say_if_time_was_used_up_before()
                 return self._end(EXIT_FINISHED)
             batch = self._next_batch()
             if batch is None:
@@ -136,9 +144,11 @@ class TrainingLoop:
                 if self._parts.should_stop():
                     self._parts.validation.abandon()
                     return
-                self._enter("validating", _VALIDATING_DEADLINE_S)
                 batch = prefetch.get(_WAIT_S)
-                self._report()
+                if batch is None:
+                    self._report_waiting(receiver)
+            self._enter("validating", _VALIDATING_DEADLINE_S)
+            self._report()
             receiver.taken()
             self._parts.validation.add(batch.tensors)
         self._finish_validation()
@@ -157,12 +167,26 @@ class TrainingLoop:
             self._position.validations_since_best >= self._training.early_stopping
         ):
             self._parts.reporter.say(
-                f"🛑 No better validation {self._position.validations_since_best} times in a row"
+                f"🛑 No better validation {self._position.validations_since_best} times in a row; "
+                f"ending, as --early-stopping {self._training.early_stopping} says"
             )
             return True
         if not self._training.max_minutes:
             return False
         return self._remaining_s() <= 0 or self._position.step >= self._parts.schedule.total_steps
+
+    def _say_if_time_was_used_up_before(self) -> None:
+        """A run that ends without one more step has a reason, and whoever started it wants it."""
+        minutes, step = self._training.max_minutes, self._position.step
+        if not minutes or step != self._begun_step or self._remaining_s() > 0:
+            return
+        self._parts.reporter.say(
+            f"✅ Its {minutes:g} minutes are used up, at step {step}. A larger --max-minutes goes "
+            "on from there"
+            if step
+            else f"⚠️  {minutes:g} minutes were over before the first step: starting took them all. "
+            "Give more with --max-minutes"
+        )
 
     def _next_batch(self) -> DeviceBatch | None:
         started_s = time.perf_counter()
@@ -171,16 +195,22 @@ class TrainingLoop:
             if batch is not None:
                 self._parts.progress.waited(batch, (time.perf_counter() - started_s) * 1000)
                 return batch
-            self._enter("waiting for data", WAITING_DEADLINE_S)
-            self._report()
+            self._report_waiting(self._parts.receiver)
             out_of_time = self._training.max_minutes and self._remaining_s() <= 0
             if self._parts.should_stop() or out_of_time:
                 return None
 
     def _enter(self, phase: str, deadline_s: float) -> None:
-        if phase != self._phase:
-            self._phase = phase
+        if (phase, deadline_s) != self._declared:
+            self._declared = phase, deadline_s
             self._parts.reporter.phase(phase, deadline_s)
+
+    def _report_waiting(self, receiver: Receiver) -> None:
+        """That this thread waits shows nothing: a batch can come only while the receiver works."""
+        self._enter(WAITING, _WAITING_DEADLINE_S)
+        if receiver.num_turns != self._turns_told:
+            self._turns_told = receiver.num_turns
+            self._report()
 
     def _report(self) -> None:
         now_s = time.monotonic()
@@ -191,12 +221,14 @@ class TrainingLoop:
 
     def _train(self, batch: DeviceBatch) -> None:
         parts, position = self._parts, self._position
+        started_s = time.perf_counter()
         shape = parts.plan.shape(self._cursor)
-        if shape in self._shapes:
-            self._enter("training", _TRAINING_DEADLINE_S)
-        else:
+        is_first = shape not in self._shapes
+        if is_first:
             self._shapes.add(shape)
             self._enter("compiling", _COMPILING_DEADLINE_S)
+        else:
+            self._enter("training", self._training_deadline_s)
         rate = parts.schedule.rate(position.step)
         self._in_group += 1
         is_last = self._in_group == self._training.grad_accum
@@ -210,6 +242,14 @@ class TrainingLoop:
         if is_last:
             self._in_group = 0
             self._after_step(rate)
+        self._allow_for(time.perf_counter() - started_s, is_first)
+        if is_last:
+            self._save_if_due()
+
+    def _allow_for(self, seconds: float, is_first: bool) -> None:
+        """A batch, with what is logged after it, took so long: its like is given time enough."""
+        times = _FIRST_BATCHES_IN_DEADLINE if is_first else _BATCHES_IN_DEADLINE
+        self._training_deadline_s = max(self._training_deadline_s, times * seconds)
 
     def _after_step(self, rate: float) -> None:
         parts, position = self._parts, self._position
@@ -224,11 +264,13 @@ class TrainingLoop:
         if position.step % self._training.log_every == 0 or position.step == 1:
             self._look_at_numbers()
             parts.progress.log_step(position, rate, self._budget(step_s))
+
+    def _save_if_due(self) -> None:
         every = self._training.checkpoint_every
-        if every and position.step % every == 0 and not self._validation_is_next():
+        if every and self._position.step % every == 0 and not self._validation_is_next():
             started_s = time.perf_counter()
             self._save()
-            parts.progress.exclude(time.perf_counter() - started_s)
+            self._parts.progress.exclude(time.perf_counter() - started_s)
 
     def _validation_is_next(self) -> bool:
         end = self._parts.plan.layout.num_stream_batches
@@ -301,11 +343,21 @@ class TrainingLoop:
             self._parts.reporter.say(f"⚠️  The best checkpoint was not kept: {error}")
 
     def _save(self) -> None:
+        """Save, if the disk lets it.
+
+        Raises:
+            RollBack: there is nothing in the state that is worth saving.
+            TandemError: it could not be saved, and the run is to stop then.
+        """
         self._look_at_numbers()
         self._enter("saving", _SAVING_DEADLINE_S)
         self._parts.progress.flush(durable=True)
         try:
             self._parts.save(self._position)
+        except NotFiniteError as error:
+            # No later save could do better. Which batch did it is not known, so none is left out.
+            self._parts.reporter.say(f"⚠️  Going back to the last checkpoint. {error}")
+            raise RollBack from error
         except CheckpointError as error:
             self._parts.reporter.say(f"⚠️  The checkpoint was not saved: {error}")
             if self._training.on_save_error == "stop":

@@ -83,9 +83,10 @@ def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, A
     """Put a checkpoint back into the step; returns where it was.
 
     Raises:
-        CheckpointError: it belongs to another model, data set or stream of batches.
+        CheckpointError: it belongs to another model, data set, stream of batches or version.
     """
-    found = checkpoint.state.get("identity", {})
+    found = checkpoint.state.get("identity")
+    found = found if isinstance(found, dict) else {}
     for name, value in identity.items():
         if found.get(name) != value:
             raise CheckpointError(
@@ -93,15 +94,54 @@ def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, A
                 f"({_short(found.get(name))} there, {_short(value)} here). Use the settings and "
                 "data it was made with, another --run-dir, or --fresh to start over."
             )
+    _check_fits(checkpoint, train_step)
+    _check_is_complete(checkpoint, train_step)
     for group, variables in _variables(train_step).items():
-        arrays = checkpoint.groups[group]
         for name, variable in variables.items():
-            if name not in arrays or tuple(arrays[name].shape) != tuple(variable.shape):
-                raise CheckpointError(f"{checkpoint.path}: {group} does not fit this model.")
-            variable.assign(arrays[name])
+            variable.assign(checkpoint.groups[group][name])
     for name, variable in _counters(train_step).items():
         variable.assign(tf.constant(checkpoint.state["counters"][name], variable.dtype))
     return Position(**checkpoint.state["position"])
+
+
+def _check_fits(checkpoint: Checkpoint, train_step: TrainStep) -> None:
+    for group, variables in _variables(train_step).items():
+        if group not in checkpoint.groups:
+            continue
+        arrays = checkpoint.groups[group]
+        for name, variable in variables.items():
+            if name not in arrays or tuple(arrays[name].shape) != tuple(variable.shape):
+                raise CheckpointError(
+                    f"{checkpoint.path}: {group} does not fit this model. It was made by another "
+                    "version; choose another --run-dir, or --fresh."
+                )
+
+
+def _check_is_complete(checkpoint: Checkpoint, train_step: TrainStep) -> None:
+    """Its files are whole, so what is not in them was never there: another version wrote it.
+
+    Raises:
+        CheckpointError: names what is missing, or not known here.
+    """
+    needed = {
+        "position": {field.name for field in dataclasses.fields(Position)},
+        "counters": set(_counters(train_step)),
+    }
+    problems = [f"no {group}" for group in _variables(train_step) if group not in checkpoint.groups]
+    if not isinstance(checkpoint.state.get("exclusions"), list):
+        problems.append("no exclusions")
+    for part, names in needed.items():
+        found = checkpoint.state.get(part)
+        if not isinstance(found, dict):
+            problems.append(f"no {part}")
+            continue
+        problems += [f"no {part}/{name}" for name in sorted(names - found.keys())]
+        problems += [f"an unknown {part}/{name}" for name in sorted(found.keys() - names)]
+    if problems:
+        raise CheckpointError(
+            f"{checkpoint.path}: it has {', '.join(problems)}, so another version of Tandem made "
+            "it. Go on with that version, choose another --run-dir, or --fresh to start over."
+        )
 
 
 def _short(value: Any) -> str:

@@ -23,6 +23,11 @@ from shared.training_run import TrainingRun
 _ENDLESS = TrainingConfig(epochs=1_000_000, validate_every=0, checkpoint_every=0, log_every=5)
 
 
+PARTS_IN_WORDS = {
+    "sequential": "batch and step in turns", "data": "batches alone", "model": "steps alone",
+}  # fmt: skip
+
+
 class BenchRun:
     """One placement of the two processes on one data set."""
 
@@ -60,7 +65,11 @@ class BenchRun:
 
         command = ("model_worker.pace_check", "--seconds", str(seconds), "--what", *what)
         self._run(lambda: TrainingRun(*self._start(), take, command))
-        missing = [name for name in what if not paces.get(name, {}).get("batches_per_s")]
+        missing = [
+            PARTS_IN_WORDS[name]
+            for name in what
+            if not paces.get(name, {}).get("batches_per_s")
+        ]
         if missing:
             raise TandemError(
                 f"{seconds:g} s were too short to measure {', '.join(missing)}. Give more with "
@@ -79,7 +88,12 @@ class BenchRun:
 
         run = TrainingRun(*self._start(), take)
         self._run(lambda: run, watch)
-        return watch.pace()
+        pace = watch.pace()
+        if not pace["batches_per_s"]:
+            raise TandemError(
+                f"{seconds:g} s were too short to measure the training. Give more with --seconds."
+            )
+        return pace
 
     def _start(self) -> tuple:
         said = open(self._directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115

@@ -8,8 +8,8 @@ import shlex
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("tandem", "launcher.py")
-_FOLDERS = {"DIR", "DATA", "RUN", "FROM", "KEYS"}  # how a value is called that is a folder
-_FILES = {"FILE", "WAV", "NPY"}
+_FOLDERS = {"DIR", "RUN", "FROM", "KEYS"}  # how a value is called that is a folder
+_FILES = {"FILE", "WAV", "NPY", "DATA"}  # or that may be a file: folders are offered on the way
 
 
 @dataclasses.dataclass(frozen=True)

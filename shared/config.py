@@ -144,7 +144,7 @@ class DataConfig:
         if self.min_seconds >= self.max_seconds:
             raise ConfigError(
                 f"min_seconds ({self.min_seconds:g}) must be below max_seconds "
-                f"({self.max_seconds:g})."
+                f"({self.max_seconds:g}): change --min-seconds or --max-seconds."
             )
 
 
@@ -271,7 +271,8 @@ class TrainingConfig:
         if self.deterministic and self.max_minutes:
             raise ConfigError(
                 "max_minutes depends on the clock, so it can't be used with deterministic. "
-                "Give max_steps instead."
+                "Give max_steps (--max-steps) instead of --max-minutes, or leave out "
+                "--deterministic."
             )
 
 

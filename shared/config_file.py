@@ -32,9 +32,12 @@ def read_values(path: Path) -> Values:
     values: Values = {}
     for section, keys in document.items():
         if section not in SECTIONS:
-            what = f"section [{section}]" if isinstance(keys, dict) else f"key {section}"
+            what = f"key {section} outside the sections"
+            if isinstance(keys, dict):
+                what = f"section [{section}]; the sections are"
+            *most, last = SECTIONS
             raise ConfigError(
-                f"{path}: unknown {what} outside the sections {', '.join(SECTIONS)}."
+                f"{path}: unknown {what} {', '.join(most)} and {last}."
                 f"{_home_of(section) or nearest(section, SECTIONS) or _meant(section)}"
             )
         if not isinstance(keys, dict):

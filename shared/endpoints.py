@@ -10,12 +10,16 @@ import re
 import socket
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 from shared.errors import ConfigError
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}")
+_STALE_AFTER_S = 60.0
+_TRIES = 5
 _MAX_IPC_PATH_BYTES = 107  # sockaddr_un's limit, less its NUL
+CHOOSE_ANOTHER = "Choose another --endpoint (--listen and --connect for workers started by hand)."
 
 
 def default_endpoint(run_id: str) -> str:
@@ -103,7 +107,7 @@ def make_private_directory(endpoint: str) -> None:
             pass
         except OSError as error:
             raise ConfigError(
-                f"{endpoint}: {path} can't be made ({error.strerror}). Choose another endpoint."
+                f"{endpoint}: {path} can't be made ({error.strerror}). {CHOOSE_ANOTHER}"
             ) from None
     found, above = directory.lstat(), directory.parent.lstat()
     if (
@@ -138,9 +142,31 @@ def claim_endpoint(endpoint: str) -> int | None:
         except BlockingIOError:
             os.close(descriptor)
             raise ConfigError(
-                f"{endpoint}: another run is listening there. Choose another --endpoint."
+                f"{endpoint}: another run is listening there. {CHOOSE_ANOTHER}"
             ) from None
         os.close(descriptor)  # whoever had it before removed the file just now
+
+
+def take_endpoint(endpoint: str) -> int | None:
+    """Make an ipc endpoint's directory and claim it, as above."""
+    for _ in range(_TRIES):
+        make_private_directory(endpoint)
+        try:
+            return claim_endpoint(endpoint)
+        except FileNotFoundError:
+            continue  # someone tidied up just now
+    raise ConfigError(f"{endpoint}: its directory goes away again and again. {CHOOSE_ANOTHER}")
+
+
+def remove_stale_sockets() -> None:
+    """Remove what runs of this user that were killed, launcher and all, have left behind."""
+    for socket_path in _runtime_directory().glob("*/stream"):
+        try:
+            is_old = time.time() - socket_path.parent.stat().st_mtime > _STALE_AFTER_S
+        except OSError:
+            continue
+        if is_old:
+            remove_socket(f"ipc://{socket_path}")
 
 
 def refuse_if_taken(endpoint: str) -> None:
@@ -162,7 +188,7 @@ def refuse_if_taken(endpoint: str) -> None:
         except OSError as error:
             raise ConfigError(
                 f"{endpoint}: can't listen there ({error.strerror}). "
-                "Is another run using it? Choose another --endpoint."
+                f"Is another run using it? {CHOOSE_ANOTHER}"
             ) from None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from shared.errors import TandemError
 from shared.process_guard import guard_worker
+from shared.supervision import status_in_words
 from shared.worker_processes import child_environment
 
 _EXIT_INTERRUPTED = 130
@@ -34,10 +35,16 @@ def run_in_foreground(module: str, arguments: list[str]) -> int:
         child.wait()
         raise
     if status < 0:
-        raise TandemError(
-            f"python -m {module} (pid {child.pid}) was ended by {signal.Signals(-status).name}."
-        )
+        raise TandemError(f"python -m {module} (pid {child.pid}): {ending_in_words(status)}.")
     return status
+
+
+def ending_in_words(status: int) -> str:
+    """How a child ended that had nothing to say about it."""
+    words = status_in_words(status)
+    if status == -signal.SIGKILL:
+        words += ", most often because the system ran out of memory; see dmesg"
+    return words
 
 
 def foreground_main(work: Callable[[list[str]], int]) -> int:

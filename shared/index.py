@@ -160,11 +160,12 @@ class Index:
         Raises:
             DataError: the file is not there, is not an index, or is damaged.
         """
-        remedy = "Prepare the data again: start the run once more, with --prepare-only if you like."
+        again = "start the run once more: the data is then looked at again."
+        remedy = f"Remove that file and {again}"
         try:
             index = _build(_read_arrays(Path(path)))
         except FileNotFoundError:
-            raise DataError(f"{path}: there is no index here. {remedy}") from None
+            raise DataError(f"{path}: there is no index here. {again.capitalize()}") from None
         except OSError as error:
             raise DataError(f"{path}: can't be read ({error.strerror}). {remedy}") from None
         except _Damage as damage:

@@ -39,8 +39,11 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
     try:
         tensorflow = importlib.metadata.version("tensorflow")
     except importlib.metadata.PackageNotFoundError:
-        raise CheckFailed("TensorFlow is not installed.",
-                          "Install it: pip install --editable '.[gpu]'") from None
+        raise CheckFailed(
+            "TensorFlow is not installed here.",
+            "Run 'make setup', and start this with .venv/bin/python; for GPUs also run "
+            ".venv/bin/python -m pip install --editable '.[gpu]'",
+        ) from None
     if len(gpus) < 2:
         driver = driver_version()
         found = f"driver {driver}" if driver else "no NVIDIA driver answers"
@@ -85,7 +88,10 @@ def prepared_run(
     )
     if made.returncode:
         said = made.stderr.decode(errors="replace").strip().removeprefix("❌ ")
-        raise CheckFailed(f"the demo corpus can't be made: {said}", "Is the disk full?")
+        raise CheckFailed(
+            f"the demo corpus can't be made: {said}",
+            "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named.",
+        )
     config = Config(
         data=DataConfig(
             train_data=str(corpus), batch_size=4, val_fraction=0.0, model_start_delay=0.0,
@@ -120,9 +126,11 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
 
 def _remedy_of(complaint: str) -> str:
     if "memory" in complaint:
-        return "Unset TF_FORCE_GPU_ALLOW_GROWTH, and update TensorFlow: pip install -U tensorflow"
+        return ("Unset TF_FORCE_GPU_ALLOW_GROWTH, and install the TensorFlow that this was tried "
+                "with: make -B setup")  # fmt: skip
     if "cores" in complaint:
-        return "Let this shell use more cores (taskset, or the container's settings), or try on."
+        return ("Let this shell use more cores (taskset, or the container's settings), or go on "
+                "without it.")  # fmt: skip
     return ("Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
             "pip install --editable '.[gpu]'")  # fmt: skip
 

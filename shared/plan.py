@@ -147,7 +147,7 @@ class Plan:
         if not len(self._train_rows):
             raise DataError(
                 f"None of the {len(split)} usable utterances is left for training. "
-                "Add recordings, or hold out a smaller part of them (val_fraction)."
+                "Add recordings, or hold out a smaller part of them (--val-fraction)."
             )
         rows_per_batch = min(batch_size, len(self._train_rows))
         self.buckets: tuple[BucketShape, ...] = (
@@ -367,6 +367,12 @@ class Plan:
         return int(hash_counters(self.seed, purpose, n, np.array([slot]))[0])
 
 
+_LOOK_AGAIN = (
+    "Remove the run's index.safetensors and start the run once more: the data is then looked at "
+    "again."
+)
+
+
 def _checked_columns(num_frames, num_symbols, speaker, split) -> dict[str, np.ndarray]:
     columns = {
         "num_frames": np.asarray(num_frames),
@@ -378,7 +384,7 @@ def _checked_columns(num_frames, num_symbols, speaker, split) -> dict[str, np.nd
     if any(column.ndim != 1 or len(column) != len(split) for column in columns.values()):
         raise DataError(
             f"The index is damaged: its columns have the shapes {lengths}, which should be equal. "
-            "Prepare the data again."
+            f"{_LOOK_AGAIN}"
         )
     least = {"num_frames": 1, "num_symbols": 1, "split": TRAIN}
     for name, minimum in least.items():
@@ -388,8 +394,7 @@ def _checked_columns(num_frames, num_symbols, speaker, split) -> dict[str, np.nd
         if wrong.any():
             row = int(np.argmax(wrong))
             raise DataError(
-                f"The index is damaged: row {row} has {name} = {columns[name][row]}. "
-                "Prepare the data again."
+                f"The index is damaged: row {row} has {name} = {columns[name][row]}. {_LOOK_AGAIN}"
             )
     return columns
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from shared.errors import DataError, TandemError
+from shared.foreground_child import ending_in_words
 from shared.progress_line import ProgressLine
 from shared.run_directory import RunDirectory
 from shared.worker_processes import child_environment
@@ -55,7 +56,8 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = Fals
         shown.clear()
         child.stdout.close()
     if status != 0:
-        raise TandemError(f"the preparation ended with status {status}; see {log_path}")
+        words = ending_in_words(status)
+        raise TandemError(f"the preparation ended: {words}. Its log is {log_path}")
     return summary
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import time
 from pathlib import Path
 
 from shared.errors import InputError
+
+_UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `write_file` names them
+_DYING_S = 2.0
+_LOOK_AGAIN_S = 0.05
 
 
 def free_name(base: Path) -> Path:
@@ -52,6 +58,29 @@ class RunDirectory:
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise InputError(f"{self.path}: can't be written to. Choose another --run-dir.")
 
+    def remove_leftovers(self) -> None:
+        """Remove files that a killed process had not yet put in their places."""
+        for path in self.path.glob(".*"):
+            found = _UNFINISHED.fullmatch(path.name)
+            if found and not Path(f"/proc/{found[1]}").exists():
+                path.unlink(missing_ok=True)
+
+    def lock_out_workers(self) -> None:
+        """See that no model process that was started by hand is at work here.
+
+        Raises:
+            InputError: one is.
+        """
+        until_s = time.monotonic() + _DYING_S
+        while True:
+            try:
+                os.close(self.lock("model process"))
+                return
+            except InputError:  # or one whose launcher was killed a moment ago
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(_LOOK_AGAIN_S)
+
     def lock(self, role: str) -> int:
         """Take the role's lock for as long as this process lives; the kernel frees it at death.
 
@@ -66,7 +95,8 @@ class RunDirectory:
             os.close(descriptor)
             raise InputError(
                 f"{self.path}: another {role} (pid {holder or 'unknown'}) is using this run "
-                "directory. Wait for it to end, or choose another --run-dir."
+                "directory. Wait for it to end, or choose another --run-dir (--run for workers "
+                "started by hand)."
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

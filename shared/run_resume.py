@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
+import secrets
 import time
 from pathlib import Path
 
@@ -38,6 +41,22 @@ def with_absolute_paths(config: Config) -> Config:
     return dataclasses.replace(config, data=data, training=training, run=run)
 
 
+def run_id_in(directory: RunDirectory, configured: str | None) -> str:
+    """The run's identity on the wire: the configured one, unless it is another directory's.
+
+    The socket's name comes from it. With one identity, a run that was begun from the config.toml of
+    another, or in a copy of its directory, would answer that one's data processes. So an identity
+    that was made here ends in a mark of the directory that it was made for. Any other was given by
+    someone who wants it.
+    """
+    place = str(directory.path.resolve())
+    here = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:8]
+    made_for = re.fullmatch(r"[0-9a-f]{16}-([0-9a-f]{8})", configured or "")
+    if not configured or (made_for and made_for[1] != here):
+        return f"{secrets.token_hex(8)}-{here}"
+    return configured
+
+
 def check_init_from(config: Config) -> None:
     """Whether --init-from names a run that this one can begin with.
 
@@ -50,7 +69,7 @@ def check_init_from(config: Config) -> None:
     other = RunDirectory(path)
     if not other.config.is_file():
         raise InputError(f"--init-from {path}: is not a run directory (it has no config.toml).")
-    if not other.checkpoints.is_dir() or not any(other.checkpoints.iterdir()):
+    if not _has_checkpoint(other):
         raise InputError(f"--init-from {path}: has no checkpoint yet. Train it first.")
     size = load_config(other.config).model.model_size
     if size != config.model.model_size:
@@ -58,6 +77,13 @@ def check_init_from(config: Config) -> None:
             f"--init-from {path}: is a {size} model, this run a {config.model.model_size} one. "
             f"Give --model-size {size}."
         )
+
+
+def _has_checkpoint(directory: RunDirectory) -> bool:
+    """Whether there is one, whole or not; what begins with a dot was never finished."""
+    if not directory.checkpoints.is_dir():
+        return False
+    return any(not path.name.startswith(".") for path in directory.checkpoints.iterdir())
 
 
 def can_go_on(directory: RunDirectory, config: Config) -> bool:
@@ -69,8 +95,9 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
     Raises:
         InputError: settings were given that would make it another run.
     """
-    has_checkpoint = directory.checkpoints.is_dir() and any(directory.checkpoints.iterdir())
-    if not has_checkpoint or not directory.index.is_file() or not directory.config.is_file():
+    if not (
+        _has_checkpoint(directory) and directory.index.is_file() and directory.config.is_file()
+    ):
         return False
     before = load_config(directory.config)
     for section, key in (*(("data", key) for key in _INDEX_KEYS), *_STREAM_KEYS):

@@ -1,8 +1,8 @@
 """What the launcher does about its workers: a pure table, events in and actions out.
 
 The rules:
-  data worker ends      replaced at once, until `max_restarts` in a window; the delay grows while it
-                        does not even get to work
+  data worker ends      replaced at once, until `max_restarts` in a window, or in a row without
+                        getting anything further; the delay grows while it does not even get to work
   with a spare          a spare that stands by takes over instead, and a new spare is started once
                         the data workers are at work; a spare that can't live is done without
   data worker crashes   as above; its replacement is told what it was reading, and a death for which
@@ -13,6 +13,10 @@ The rules:
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
   deadline passed       stack dump, a second later SIGKILL; then as for any death; what the launcher
                         slept through (a held terminal) is nobody's silence
+  stopped (SIGSTOP)     the same after a few seconds, whatever the phase allows
+  nobody has work       the model worker waits, and the data workers have nothing to do, for longer
+                        than any batch takes: the same for the model worker
+  can't be killed       given up after a few seconds: replaced, or left behind where the run ends
   stop asked            the model worker finishes its step, saves and ends; then the data workers
 """
 
@@ -30,12 +34,16 @@ _STOP_MODEL_S = 15.0
 _STOP_DATA_S = 3.0
 _STARTING_S = 180.0
 _ASLEEP_S = 2.0  # between two ticks: then the launcher itself stood still
+_STOPPED_S = 8.0  # by a signal; people who look at a process in a debugger stop it otherwise
+_STANDSTILL_S = 60.0
+_UNKILLABLE_S = 5.0  # after SIGKILL; the kernel waits for storage that does not answer
 _SAME_FAILURES = 3  # of the model worker, one after the other, before it is believed
 EXIT_INTERRUPTED = 130
 # What a fault of the code that decodes can bring. The others come from people and the kernel.
 CRASH_SIGNALS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 )
+WAITING = "waiting for data"  # the model worker's, between two batches
 STANDING_BY = "standing by"  # the phase of a spare that could take over at once
 SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
 
@@ -60,6 +68,15 @@ class Exited:
 
 
 @dataclasses.dataclass(frozen=True)
+class Looked:
+    """What the system says of a process that lives."""
+
+    worker: str
+    is_stopped: bool  # by a signal
+    now_s: float
+
+
+@dataclasses.dataclass(frozen=True)
 class StopAsked:
     now_s: float
 
@@ -69,7 +86,7 @@ class Ticked:
     now_s: float
 
 
-Event = Reported | Exited | StopAsked | Ticked
+Event = Reported | Exited | Looked | StopAsked | Ticked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +120,13 @@ class Kill:
 
 
 @dataclasses.dataclass(frozen=True)
+class GiveUp:
+    """Do not wait for a process that SIGKILL does not end."""
+
+    worker: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Tell:
     text: str
 
@@ -113,7 +137,7 @@ class Finish:
     cause: str
 
 
-Action = Spawn | TakeOver | DumpStack | AskToStop | Kill | Tell | Finish
+Action = Spawn | TakeOver | DumpStack | AskToStop | Kill | GiveUp | Tell | Finish
 
 
 @dataclasses.dataclass
@@ -126,6 +150,10 @@ class _Worker:
     phase: str = "starting"
     allowed_s: float = _STARTING_S
     heard_s: float = 0.0
+    stopped_since_s: float | None = None
+    killed_s: float | None = None  # the first SIGKILL
+    count: int = 0  # of its progress, and since when it has not changed
+    moved_s: float = 0.0
     failure: str = ""
     cause: str = ""  # of its end, in its own words
     last_cause: str = ""  # the same, of whichever process before it had any
@@ -134,6 +162,8 @@ class _Worker:
     suspects: tuple[int, ...] = ()  # until its replacement has looked at them
     at_work: bool = False  # it has reported progress since it was started
     num_fruitless: int = 0  # deaths in a row before it got to work
+    in_vain: list[str] = dataclasses.field(default_factory=list)  # causes of deaths in a row
+    # without getting further between them
     deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
 
 
@@ -184,6 +214,11 @@ class Supervisor:
             return self._reported(event)
         if isinstance(event, Exited):
             return self._exited(event)
+        if isinstance(event, Looked):
+            worker = self._workers[event.worker]
+            since_s = worker.stopped_since_s if event.is_stopped else None
+            worker.stopped_since_s = event.now_s if event.is_stopped and since_s is None else since_s
+            return []
         if isinstance(event, StopAsked):
             return self._stop(event.now_s)
         return self._ticked(event.now_s)
@@ -193,20 +228,32 @@ class Supervisor:
         worker.heard_s = event.now_s
         if event.kind == "phase":
             worker.phase, worker.allowed_s = event.text, event.deadline_s
+            worker.moved_s = event.now_s
         elif event.kind == "failure":
             worker.failure = worker.failure or event.text
         elif event.kind == "convicted":
             if worker.deaths:
                 worker.deaths.pop()
+            if worker.in_vain:
+                worker.in_vain.pop()
         elif event.kind == "cause":
             is_known = event.text == worker.last_cause and not event.will_pass
             worker.cause = worker.last_cause = event.text
             worker.same_causes = worker.same_causes + 1 if is_known else 1
         else:
-            worker.at_work, worker.suspects = True, ()
-            if event.count > worker.furthest:
-                worker.furthest, worker.same_causes = event.count, 0
+            self._note_progress(worker, event)
         return []
+
+    @staticmethod
+    def _note_progress(worker: _Worker, event: Reported) -> None:
+        worker.at_work, worker.suspects = True, ()
+        if event.count != worker.count:
+            worker.count, worker.moved_s = event.count, event.now_s
+        # A data worker counts from its own start, the model worker through the run.
+        if event.count > (worker.furthest if worker.role == "model" else 0):
+            worker.in_vain.clear()
+        if event.count > worker.furthest:
+            worker.furthest, worker.same_causes = event.count, 0
 
     def _exited(self, event: Exited) -> list[Action]:
         worker = self._workers[event.worker]
@@ -240,7 +287,8 @@ class Supervisor:
     def _spare_exited(self, event: Exited, spare: _Worker) -> list[Action]:
         """The run does not depend on a spare, so it never ends for one."""
         cause = spare.failure or f"{event.worker}: {_why(spare, event.status)}"
-        if spare.failure or self._count_death(spare, cause, event.now_s) > self._max_restarts:
+        self._count_death(spare, cause, event.now_s)
+        if spare.failure or self._too_many(event.worker, spare):
             spare.state = "ended"
             return [Tell(f"⚠️  Going on without a spare: {cause}")]
         spare.state, spare.due_s = "backing-off", event.now_s + _delay_s(spare)
@@ -259,27 +307,37 @@ class Supervisor:
         elif status != EXIT_INTERRUPTED and (
             model.failure or model.phase not in (SPEAKING, CLOSING)
         ):
-            cause = model.failure or status_in_words(status)
-            self._ending = Finish(1, f"stopped, but {self._model} did not save: {cause}")
+            cause = model.failure or _why(model, status)
+            words = f"stopped, but {self._model} did not save ({cause}); the last checkpoint stands"
+            self._ending = Finish(1, words)
 
     @staticmethod
-    def _count_death(worker: _Worker, cause: str, now_s: float) -> int:
-        """How often it has died within the window, this time included."""
+    def _count_death(worker: _Worker, cause: str, now_s: float) -> None:
         worker.num_fruitless = 0 if worker.at_work else worker.num_fruitless + 1
+        worker.in_vain.append(cause)
         worker.deaths.append((now_s, cause))
         while now_s - worker.deaths[0][0] > RESTART_WINDOW_S:
             worker.deaths.popleft()
-        return len(worker.deaths)
+
+    def _too_many(self, name: str, worker: _Worker) -> str:
+        """Why a worker is not started again, or nothing while it may be."""
+        allowed = f"more than --max-restarts {self._max_restarts} allows"
+        if len(worker.deaths) > self._max_restarts:
+            return (
+                f"{name} ended {len(worker.deaths)} times within {RESTART_WINDOW_S / 60:g} minutes, "
+                f"{allowed}. First cause: {worker.deaths[0][1]}"
+            )
+        if len(worker.in_vain) > self._max_restarts:
+            return (
+                f"{name} ended {len(worker.in_vain)} times without getting any further, {allowed}. "
+                f"First cause: {worker.in_vain[0]}"
+            )
+        return ""
 
     def _replace(self, name: str, worker: _Worker, cause: str, now_s: float) -> list[Action]:
-        num_deaths = self._count_death(worker, cause, now_s)
-        if num_deaths > self._max_restarts:
+        self._count_death(worker, cause, now_s)
+        if message := self._too_many(name, worker):
             worker.state = "ended"
-            message = (
-                f"{name} ended {num_deaths} times within {RESTART_WINDOW_S / 60:g} minutes, more "
-                f"than --max-restarts {self._max_restarts} allows. "
-                f"First cause: {worker.deaths[0][1]}"
-            )
             return self._end(Finish(1, message), now_s)
         self.num_restarts += 1
         worker.state = "backing-off"
@@ -326,12 +384,16 @@ class Supervisor:
             if worker.state == "backing-off" and now_s >= worker.due_s and not self._ending:
                 if worker.role != "spare" or self._is_wanted(name):
                     actions.append(self._start(name, worker, now_s))
-            elif worker.state == "running" and self._is_late(worker, now_s):
-                waited = f"no progress for {now_s - worker.heard_s:.0f} s while {worker.phase}"
-                worker.state, worker.due_s = "dumping", now_s + _DUMP_S
-                actions += [Tell(f"⚠️  {name}: {waited}; its stack is in its log"), DumpStack(name)]
+            elif worker.state == "running" and (hang := self._hang(worker, now_s)):
+                worker.state, worker.due_s, worker.cause = "dumping", now_s + _DUMP_S, hang
+                actions += [Tell(f"⚠️  {name}: {hang}; its stack is in its log"), DumpStack(name)]
+            elif worker.state in ("dumping", "stopping") and self._is_unkillable(worker, now_s):
+                return [*actions, *self._give_up(name, now_s)]
             elif worker.state in ("dumping", "stopping") and now_s >= worker.due_s:
                 worker.due_s = now_s + _DUMP_S
+                worker.killed_s = worker.killed_s or now_s
+                if worker.role == "model" and worker.state == "stopping":
+                    worker.cause = worker.cause or f"not done after {_STOP_MODEL_S:.0f} s, so ended"
                 actions.append(Kill(name))
         return actions
 
@@ -342,6 +404,10 @@ class Supervisor:
         if slept_s > _ASLEEP_S:
             for worker in self._workers.values():
                 worker.heard_s = min(now_s, worker.heard_s + slept_s)
+                worker.moved_s = min(now_s, worker.moved_s + slept_s)
+                if worker.killed_s is not None:
+                    worker.killed_s = min(now_s, worker.killed_s + slept_s)
+                worker.stopped_since_s = None  # until it is looked at again
 
     def _is_wanted(self, spare: str) -> bool:
         """Not before those it stands in for are at work: its start would slow theirs down."""
@@ -353,6 +419,8 @@ class Supervisor:
 
     def _start(self, name: str, worker: _Worker, now_s: float) -> Action:
         worker.state, worker.heard_s, worker.at_work, worker.cause = "running", now_s, False, ""
+        worker.stopped_since_s = worker.killed_s = None
+        worker.count, worker.moved_s = 0, now_s
         spare = self._workers.get(self._spares.get(name, ""))
         if spare is not None and spare.state == "running" and spare.phase == STANDING_BY:
             worker.phase, worker.allowed_s = spare.phase, spare.allowed_s
@@ -361,9 +429,36 @@ class Supervisor:
         worker.phase, worker.allowed_s = "starting", _STARTING_S
         return Spawn(name, worker.suspects)
 
+    def _hang(self, worker: _Worker, now_s: float) -> str:
+        """In what way a worker hangs, or nothing."""
+        since_s = worker.stopped_since_s
+        if since_s is not None and now_s - since_s > _STOPPED_S:
+            return f"stopped by a signal for {now_s - since_s:.0f} s while {worker.phase}"
+        if 0 < worker.allowed_s < now_s - worker.heard_s:
+            return f"no progress for {now_s - worker.heard_s:.0f} s while {worker.phase}"
+        if worker.role == "model" and self._stands_still(worker, now_s):
+            return f"waiting for {_STANDSTILL_S:.0f} s for data that nobody is making"
+        return ""
+
+    def _stands_still(self, model: _Worker, now_s: float) -> bool:
+        """Whether all wait for each other: each is well by itself, and says so."""
+        others = [worker for worker in self._workers.values() if worker.role == "data"]
+        return model.phase == WAITING and all(
+            worker.state == "running" and worker.at_work and now_s - worker.moved_s > _STANDSTILL_S
+            for worker in (model, *others)
+        )
+
     @staticmethod
-    def _is_late(worker: _Worker, now_s: float) -> bool:
-        return worker.allowed_s > 0 and now_s - worker.heard_s > worker.allowed_s
+    def _is_unkillable(worker: _Worker, now_s: float) -> bool:
+        return worker.killed_s is not None and now_s - worker.killed_s > _UNKILLABLE_S
+
+    def _give_up(self, name: str, now_s: float) -> list[Action]:
+        words = "not even SIGKILL ends it (the storage may not answer); going on without it"
+        return [
+            Tell(f"⚠️  {name}: {words}"),
+            GiveUp(name),
+            *self._exited(Exited(name, -signal.SIGKILL, now_s)),
+        ]
 
 
 def _delay_s(worker: _Worker) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import selectors
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,13 +20,15 @@ from shared.endpoints import default_endpoint, remove_socket
 from shared.gpus import Gpu, Placement, worker_environment
 from shared.reading_record import SUSPECTS_VARIABLE
 from shared.run_directory import RunDirectory
+from shared.stop_signals import handle_stops, in_main_thread
 from shared.worker_processes import WorkerProcess
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 START_VARIABLE = "TANDEM_STARTED_AT"
 RESTART_VARIABLE = "TANDEM_RESTARTED"
 MODEL_WORKER = "model_worker"
 _TICK_S = 0.25
+_LOOK_EVERY_S = 1.0
+_KILL_PATIENCE_S = 5.0  # with processes that the kernel keeps, waiting for storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +90,7 @@ class TrainingRun:
         self._spawned: set[str] = set()
         self._stops: list[int] = []
         self._stopping = self._stopped_at_once = False
+        self._looked_s = 0.0
         self._finish: supervision.Finish | None = None
 
     def _data_worker_gpus(self) -> dict[str, Gpu | None]:
@@ -104,9 +109,11 @@ class TrainingRun:
 
     def watch(self) -> RunResult:
         """Run until the end, whatever it is."""
-        previous = {number: signal.signal(number, self._note_stop) for number in STOP_SIGNALS}
+        previous = handle_stops(self._note_stop)
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        previous_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        previous_wake = -1
+        if in_main_thread():
+            previous_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self._selector.register(wake_read, selectors.EVENT_READ, None)
         try:
             while self._finish is None:
@@ -118,9 +125,11 @@ class TrainingRun:
                         self._selector.unregister(key.fd)
                 self._notice_stops()
                 self._notice_exits()
+                self._look_at_children()
         finally:
             self._kill_all()
-            signal.set_wakeup_fd(previous_wake)
+            if in_main_thread():
+                signal.set_wakeup_fd(previous_wake)
             for number, handler in previous.items():
                 signal.signal(number, handler)
             os.close(wake_read)
@@ -151,11 +160,11 @@ class TrainingRun:
                 self._finish = supervision.Finish(supervision.EXIT_INTERRUPTED, "stopped at once")
                 self._stopped_at_once = True
                 return
-            if not self._stopping:
+            was_stopping, self._stopping = self._stopping, True
+            self._act(supervision.StopAsked(time.monotonic()))
+            if not was_stopping:
                 name = signal.Signals(number).name
                 self._say(f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)")
-            self._stopping = True
-            self._act(supervision.StopAsked(time.monotonic()))
 
     def _notice_exits(self) -> None:
         for name, child in list(self._children.items()):
@@ -169,6 +178,14 @@ class TrainingRun:
                 del self._children[name]
                 reading = child.was_reading()
                 self._act(supervision.Exited(name, status, time.monotonic(), reading))
+
+    def _look_at_children(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for name, child in list(self._children.items()):
+            self._act(supervision.Looked(name, child.is_stopped(), now_s))
 
     def _take_report(self, name: str, report: dict) -> None:
         kind, now_s = report["kind"], time.monotonic()
@@ -210,6 +227,8 @@ class TrainingRun:
                     child.dump_stack()
                 elif isinstance(action, supervision.AskToStop):
                     child.send_signal(signal.SIGTERM)
+                elif isinstance(action, supervision.GiveUp):
+                    self._forget(action.worker)
                 else:
                     child.send_signal(signal.SIGKILL)
 
@@ -246,12 +265,21 @@ class TrainingRun:
         self._children[name] = child
         self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)
 
+    def _forget(self, name: str) -> None:
+        """Have nothing more to do with a child that is still there."""
+        child = self._children.pop(name)
+        if not child.reader.is_closed:
+            self._selector.unregister(child.reader.descriptor)
+            child.reader.close()
+
     def _kill_all(self) -> None:
         """End what is still alive: only our own children, by id."""
         for child in self._children.values():
             child.send_signal(signal.SIGKILL)
+        until_s = time.monotonic() + _KILL_PATIENCE_S
         for child in self._children.values():
-            child.process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, until_s - time.monotonic()))
             child.reader.close()
         self._children.clear()
 

@@ -20,7 +20,7 @@ import zmq
 from shared import codec
 from shared.batch_memory import BatchMemory, PeerMemory
 from shared.doorway import Doorway
-from shared.endpoints import claim_endpoint, make_private_directory
+from shared.endpoints import CHOOSE_ANOTHER, take_endpoint
 from shared.errors import ConfigError, ProtocolError, TandemError
 from shared.handshakes import FAILURES, HandshakeWatch, set_client_keys
 from shared.keys import ClientKeys, ServerKeys
@@ -81,8 +81,7 @@ class ServerSocket:
 
         Whoever sends a frame of more than `max_frame_bytes` loses its connection.
         """
-        make_private_directory(endpoint)
-        self._claim = claim_endpoint(endpoint)
+        self._claim = take_endpoint(endpoint)
         self.endpoint = endpoint
         self.session = uuid.uuid4().hex
         self._run = run
@@ -110,7 +109,7 @@ class ServerSocket:
             self.close()
             raise ConfigError(
                 f"{endpoint}: can't listen there ({error.strerror}). "
-                "Is another run using it? Choose another --endpoint."
+                f"Is another run using it? {CHOOSE_ANOTHER}"
             ) from None
 
     @property

@@ -28,10 +28,13 @@ _MOST_READERS = 64
 _HEADROOM = 1.2
 _TICKETS_A_WORKER = 8  # that a data process works on at once
 _FULL = 0.9
+_SEEN_FROM = 0.01  # of the time: what else is waited for, and is worth a word
+UNKNOWN = "unknown"  # the waiting of records without a cause
 
 _IN_WORDS = {
     "device_copy": "device copy",
     ABSENT: "a data process",
+    UNKNOWN: "a cause that was not recorded",
 }
 
 
@@ -112,7 +115,7 @@ class Measured:
     def __str__(self) -> str:
         """Where the waiting went, the most first."""
         waited = {in_words(cause): self.waited_for(cause) for cause in CAUSES}
-        waited["unknown"] = max(0.0, self.mean("data_wait_ms") - sum(waited.values()))
+        waited[UNKNOWN] = max(0.0, self.mean("data_wait_ms") - sum(waited.values()))
         total = max(1e-9, self.mean("data_wait_ms"))
         most_first = sorted(waited.items(), key=lambda item: -item[1])
         parts = [f"{name} {ms / total:.0%}" for name, ms in most_first if ms / total >= 0.005]
@@ -128,13 +131,19 @@ class Verdict:
     """`waiting_for` is one of the causes, or empty when the model is the limit."""
 
     waiting_for: str
-    wait_share: float
+    wait_share: float  # of the model process's time, whatever it waited for
+    cause_share: float  # of the same, for that cause alone
     advice: str  # a flag and its value, or empty
 
     def __str__(self) -> str:
         if not self.waiting_for:
-            return f"waiting for: nothing ({self.wait_share:.0%}); the model is the limit"
-        words = f"waiting for: {in_words(self.waiting_for)} ({self.wait_share:.0%} of the time)"
+            return (
+                f"waiting for: nothing ({self.wait_share:.0%} of the time); the model is the limit"
+            )
+        words = f"waiting for: {in_words(self.waiting_for)} ({self.cause_share:.0%} of the time"
+        if self.wait_share - self.cause_share >= _SEEN_FROM:
+            words += f", {self.wait_share:.0%} with all else"
+        words += ")"
         return f"{words}; try {self.advice}" if self.advice else words
 
 
@@ -144,9 +153,12 @@ def judge(measured: Measured, config: Config) -> Verdict | None:
         return None
     share = measured.wait_share
     most = max(CAUSES, key=measured.waited_for)
-    if share < WAITS_FROM or measured.waited_for(most) <= 0:
-        return Verdict("", share, "")
-    return Verdict(most, share, _advice(most, measured, config))
+    if share < WAITS_FROM:
+        return Verdict("", share, share, "")
+    if measured.waited_for(most) <= 0:
+        return Verdict(UNKNOWN, share, share, "")
+    cause_share = share * min(1.0, measured.waited_for(most) / measured.mean("data_wait_ms"))
+    return Verdict(most, share, cause_share, _advice(most, measured, config))
 
 
 def _advice(cause: str, measured: Measured, config: Config) -> str:

@@ -128,6 +128,14 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError), self.process.stdin as orders:
             orders.write(f"{order}\n".encode())
 
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it (state T; a debugger's hold is a small t)."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="utf-8", errors="replace") as file:
+                return file.read().rpartition(")")[2].split()[0] == "T"
+        except (OSError, IndexError):
+            return False
+
     def was_reading(self) -> tuple[int, ...]:
         """Of a data process that has ended: rows that it was decoding. To be asked once."""
         rows = self._record.rows()

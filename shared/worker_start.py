@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -69,7 +71,12 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
         gpus = list_gpus(config.run.fake_gpus)
         if wanted is not None and not 0 <= wanted < len(gpus):
             found = f"must be 0-{len(gpus) - 1}" if gpus else "but there is no GPU"
-            raise GpuError(f"Invalid {role}_gpu={wanted}, {found}")
+            remedy = "Give --gpu an index of nvidia-smi"
+            if not gpus:
+                remedy += (
+                    ", or prepare the run without --data-gpu and --model-gpu (--fake-gpus 2 to try)"
+                )
+            raise GpuError(f"Invalid {role}_gpu={wanted}, {found}. {remedy}.")
         if wanted is None and role == "model" and gpus:
             wanted = 0
         os.environ.update(worker_environment(None if wanted is None else gpus[wanted]))
@@ -125,13 +132,25 @@ def _set_up_gpu(tf, role: str, config: Config) -> None:
             f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}; is TensorFlow "
             "installed with GPU support (pip install --editable '.[gpu]')?"
         )
-    data = config.data
-    cap_mb = data.data_gpu_memory if role == "data" else data.model_gpu_memory
-    if cap_mb:
+    if cap_mb := _memory_cap_mb(role, config):
         limit = tf.config.LogicalDeviceConfiguration(memory_limit=cap_mb)
         tf.config.set_logical_device_configuration(found[0], [limit])
     else:
         tf.config.experimental.set_memory_growth(found[0], True)
+
+
+def _memory_cap_mb(role: str, config: Config) -> int:
+    """How much of its GPU's memory this worker may take; 0: what it needs."""
+    return config.data.data_gpu_memory if role == "data" else config.data.model_gpu_memory
+
+
+def say_memory(role: str, device_kind: str, config: Config, reporter: Reporter) -> None:
+    """How this worker takes memory of its GPU; a fake one has none."""
+    cap_mb = _memory_cap_mb(role, config)
+    if device_kind == "gpu" and cap_mb:
+        reporter.say(f"   Capped the memory of the {role} GPU at {cap_mb} MB")
+    elif device_kind == "gpu":
+        reporter.say(f"   Configured memory growth for {role} GPU")
 
 
 def busy_meter(device_kind: str) -> BusyMeter:
@@ -164,21 +183,49 @@ def run_worker(work: Callable[[Reporter], int]) -> int:
     except Exception as error:
         log.exception("this process can't go on")
         # Storage may answer again; the same batch and the same code fail again.
-        reporter.cause(_in_words(error), will_pass=isinstance(error, OSError))
+        words = failure_in_words(error)
+        if words == _OUT_OF_MEMORY:
+            words += _NEEDS_LESS
+        reporter.cause(words, will_pass=isinstance(error, OSError))
         return 1
 
 
-def _in_words(error: Exception) -> str:
-    """An unexpected failure in a line, and what to do about one that is known."""
-    kind = type(error).__name__
-    if kind in ("ResourceExhaustedError", "MemoryError"):  # TensorFlow's is not known here
-        return (
-            "out of memory. A smaller --batch-size (with --grad-accum to make up for it), a smaller "
-            "--model-size or a lower --max-seconds needs less; give another --run-dir with it"
-        )
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    words = f"{kind}: {lines[0][:200]}" if lines else kind
-    return f"{words} (its log says where)"
+_STANDARD_OUTPUT = 1  # of a worker that the launcher started: its log
+_OUT_OF_MEMORY = "out of memory"
+_NEEDS_LESS = (
+    ". A smaller --batch-size (with --grad-accum to make up for it), a smaller --model-size or a "
+    "lower --max-seconds needs less; give another --run-dir with it"
+)
+# Of a stack that TensorFlow puts into its message: one frame, with the source below it if any.
+_FRAME = re.compile(r'^([ \t]*)File ".*(?:\n\1[ \t]+\S.*)*', re.MULTILINE)
+_NODES = re.compile(r"\[\[\{\{.*?\]\]|\{\{.*?\}\}|\[Op:[^\]]*\](?: name:.*)?")
+_SAYS_NOTHING = (
+    "Graph execution error", "Detected at node", "Node:", "in user code", "Traceback (",
+    "<stack traces",
+)  # fmt: skip
+
+
+def failure_in_words(error: Exception) -> str:
+    """An unexpected failure in a line: the first of its message that says something."""
+    kind, text = type(error).__name__, str(error)
+    is_memory = kind in ("ResourceExhaustedError", "MemoryError")  # TensorFlow's is not known here
+    if is_memory or _OUT_OF_MEMORY in text.lower().replace("_", " "):
+        return _OUT_OF_MEMORY
+    lines = [line.strip() for line in _NODES.sub("", _FRAME.sub("", text)).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
+    words = f"{kind}: {lines[0].removeprefix(f'{kind}: ')[:200]}" if lines else kind
+    return f"{words} ({_own_log(_STANDARD_OUTPUT)} says where)"
+
+
+def _own_log(descriptor: int) -> str:
+    """The file that what is written there goes into, as short as it can be named."""
+    try:
+        found, path = os.fstat(descriptor), os.readlink(f"/proc/self/fd/{descriptor}")
+        if stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(path)):
+            return min(path, os.path.relpath(path), key=len)
+    except OSError:
+        pass  # closed, or the file is gone
+    return "its log"
 
 
 class StopFlag:

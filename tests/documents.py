@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"(?:^\|.*\|\n)+", re.MULTILINE)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -18,15 +20,32 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def command_lines() -> list[tuple[str, str]]:
-    """Page and line: each line of each block without a language, in their order."""
+    """Page and line: each line of each block without a language, then those of its tables."""
     return [
         (page.name, line)
         for page in PAGES
-        for block in blocks(page, "")
-        if "─" not in block  # a drawing
-        for line in block.splitlines()
-        if line.strip()
+        for line in (*_lines_of_blocks(page), *_commands_of_tables(page))
     ]
+
+
+def _lines_of_blocks(page: Path) -> list[str]:
+    commands = [block for block in blocks(page, "") if "─" not in block]  # that is a drawing
+    return [line for block in commands for line in block.splitlines() if line.strip()]
+
+
+def _commands_of_tables(page: Path) -> Iterator[str]:
+    """What stands in a column of commands, one in each row.
+
+    Its heading may say how all of them begin, up to a `…`. N is any number.
+    """
+    for table in TABLE.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        heading, _, *rows = (line.strip("|").split("|") for line in table.splitlines())
+        for column, title in enumerate(heading):
+            if title.split()[:1] == ["command"]:
+                beginning = re.search(r"`(.*)…`|$", title)[1] or ""
+                for row in rows:
+                    (command,) = re.findall(r"`([^`]+)`", row[column])
+                    yield beginning + re.sub(r"\bN\b", "7", command)
 
 
 def words_of(line: str) -> list[str]:
@@ -36,13 +55,18 @@ def words_of(line: str) -> list[str]:
 
 
 def command_of(words: list[str]) -> str:
-    """What a command is: train, speak, …; the module after `python -m`; else the program."""
+    """What a command is: train, speak, …; the module after `python -m`; else the program.
+
+    A benchmark's first word is part of what it is, if it has one: benchmarks/faults.py data.
+    """
     program, *rest = words
     if program == "tandem" or (program == "python" and rest[0] == "launcher.py"):
         rest = rest if program == "tandem" else rest[1:]
         return "train" if rest[0].startswith("-") else rest[0]
     if program == "python":
-        return rest[1] if rest[0] == "-m" else rest[0]
+        script, *more = rest[1:] if rest[0] == "-m" else rest
+        scenario = more[:1] if script.startswith("benchmarks/") else []
+        return " ".join([script, *(word for word in scenario if not word.startswith("-"))])
     return f"make {rest[0]}" if program == "make" else program
 
 

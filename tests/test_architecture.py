@@ -71,6 +71,13 @@ def test_the_launcher_answers_without_loading_anything_heavy(arguments, code):
     assert not modules & HEAVY
 
 
+def test_a_python_without_the_packages_gets_a_sentence_and_not_a_traceback():
+    command = [sys.executable, "-S", "launcher.py", "--help"]  # as if .venv were not there
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and "Traceback" not in found.stderr
+    assert "source .venv/bin/activate" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("role", "absent"), [("data", {"keras", "sklearn"}), ("model", {"sklearn"})]
 )

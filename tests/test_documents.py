@@ -1,5 +1,6 @@
 """Every command of the README and of docs/ is one that works; every flag and field is there."""
 
+import argparse
 import ast
 import configparser
 import dataclasses
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import FENCE, PAGES, blocks, command_lines, words_of
+from message_templates import is_said, templates_of, templates_of_the_program
 
 COMMANDS_TOLD = [
     pytest.param(line, id=f"{page}: {line[:60]}") for page, line in command_lines()
@@ -59,9 +62,32 @@ def check_pip(arguments):
     assert extra and extra[1] in setup["options.extras_require"]
 
 
+class FlagsAreRead(Exception):
+    """A script has come to the end of its flags."""
+
+
 def check_benchmark(script, arguments):
-    assert (ROOT / script).is_file()
-    assert {word for word in arguments if word.startswith("--")} <= benchmark_flags()
+    """Let the script read its flags, and go no further."""
+    path = ROOT / script
+    if "Flags are libFuzzer's" in path.read_text(encoding="utf-8"):
+        assert all(re.fullmatch(r"-(runs|max_len)=\d+", flag) for flag in arguments)
+        return
+    read = argparse.ArgumentParser.parse_args
+
+    def read_only(parser):
+        read(parser)
+        written_out = {word for word in arguments if word.startswith("--")}
+        assert written_out <= set(parser._option_string_actions)
+        raise FlagsAreRead
+
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(sys, "path", [str(path.parent), *sys.path]),
+        mock.patch.object(sys, "argv", [script, *arguments]),
+        mock.patch.object(argparse.ArgumentParser, "parse_args", read_only),
+        pytest.raises(FlagsAreRead),
+    ):
+        importlib.import_module(path.stem).main()
 
 
 def benchmark_flags():
@@ -104,17 +130,28 @@ def test_the_command_is_one_that_its_program_takes(line):
 
 
 def test_there_are_commands_to_try():
-    assert len(COMMANDS_TOLD) > 30
+    assert len(COMMANDS_TOLD) > 50
+    in_tables = [page for page, line in command_lines() if line.startswith("python benchmarks/")]
+    assert in_tables.count("README.md") > 10 and in_tables.count("reliability.md") > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_benchmark_that_is_quoted_goes_untried(page):
+    quoted = re.findall(r"`(python benchmarks/[^`…]+)`", page.read_text(encoding="utf-8"))
+    assert set(quoted) <= {line for where, line in command_lines() if where == page.name}
 
 
 @pytest.mark.parametrize(
     "line",
     ["python launcher.py --train-dta x", "python launcher.py speek --run x", "rm -rf /",
      "python launcher.py speak --run x --out y.wav", "make demos", "python -m data_worker --gpu 0",
-     "python benchmarks/oscillation.py --repeat 3", "python launcher.py --epochs 3"],
+     "python benchmarks/oscillation.py --repeat 3", "python launcher.py --epochs 3",
+     "python benchmarks/faults.py dta --kills 3", "python benchmarks/faults.py --kills 3",
+     "python benchmarks/faults.py data --damages 3", "python benchmarks/fuzz.py --messages many",
+     "python benchmarks/fuzz_atheris.py --runs 3", "python benchmarks/no_such_script.py"],
 )  # fmt: skip
 def test_a_wrong_command_would_be_found(line):
-    with pytest.raises(Exception):  # noqa: B017 - each program has its own
+    with pytest.raises((Exception, SystemExit)):  # each program has its own
         check(words_of(line))
 
 
@@ -155,28 +192,50 @@ def test_the_protocol_page_has_every_message_field_array_and_limit():
     assert " ".join(codec.DTYPES) in page and f"up to {codec.MAX_BLOCK_BYTES >> 30} GiB" in page
 
 
-def literals_of_the_program():
-    """Every piece of text between two placeholders that our sources can print."""
-    for name in ("shared", "data_worker", "model_worker"):
-        for path in (ROOT / name).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
-
-
 def messages_of_the_readme():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     table = page.split("## When something is wrong")[1].split("\n## ")[0]
-    return re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    return re.findall(r"^\| `[❌⚠️ ]*([^`]+)`", table, re.MULTILINE)
 
 
-def test_every_message_of_the_troubleshooting_table_is_one_that_the_program_prints():
-    literals = {text for text in literals_of_the_program() if len(text.strip()) >= 8}
-    messages_told = messages_of_the_readme()
-    assert len(messages_told) > 10
-    for message in messages_told:
-        words = message.lstrip("❌⚠️ …")
-        assert any(text.strip() in words or words in text for text in literals), message
+@pytest.mark.parametrize("message", messages_of_the_readme())
+def test_a_message_of_the_troubleshooting_table_is_one_that_the_program_says(message):
+    assert is_said(message, templates_of_the_program())
+
+
+def test_there_are_messages_to_look_for():
+    assert len(messages_of_the_readme()) > 15
+
+
+SOURCE = '''
+"""no progress at all"""
+def say(folder, free_mb, cause):
+    print(f"⚠️  {folder} is nearly full ({free_mb} MB of "
+          f"{1e3:.0f}); make room" + f" before {'noon' if free_mb else 'now'}, or stop.")
+    print(f"{folder}: {cause}")
+    return "disk refused a write"
+'''
+
+
+@pytest.mark.parametrize(
+    ("quoted", "said"),
+    [
+        ("runs/mine is nearly full (12 MB of 1000); make room before noon, or stop.", True),
+        ("nearly full (12 MB", True),
+        ("is nearly full (…); make room before …, or", True),
+        ("data_worker-0: disk refused a write", True),  # one message within another
+        ("make room before SIGKILL, or stop", True),
+        ("is nearly empty (12 MB of 1000); make room", False),
+        ("runs/mine is full", False),
+        ("is nearly full, make room", False),
+        ("data_worker-0: disk took a write", False),
+        ("folder is gone", False),  # the placeholder would be nearly all of it
+        ("gone", False),
+        ("no progress at all", False),  # a docstring
+    ],
+)
+def test_a_message_is_known_by_its_own_words_and_not_by_its_placeholders(quoted, said):
+    assert is_said(quoted, templates_of(SOURCE)) == said
 
 
 def python_blocks():
@@ -191,7 +250,10 @@ def test_the_python_can_be_parsed(code):
 
 
 def test_the_python_example_of_the_readme_runs_as_it_is(tmp_path):
-    """All of it but the training: the data is looked at and the run prepared on two fake GPUs."""
+    """All of it but the training: the data is looked at and the run prepared on two fake GPUs.
+
+    processes/test_from_python.py trains.
+    """
     (example,) = [code for code in blocks(ROOT / "README.md", "python") if "launcher.run" in code]
     assert 'RunConfig(run_dir="runs/mine")' in example
     example = example.replace('run_dir="runs/mine"', 'run_dir="runs/mine", prepare_only=True')

@@ -48,9 +48,9 @@ def work(arguments: list[str]) -> int:
         show_findings(findings)
         if flags.html:
             print(f"\n📄 The same with pictures: {flags.html}")
-    if not findings["summary"]["trainable"]:
-        return EXIT_UNUSABLE
-    return EXIT_SOME_LEFT_OUT if findings["problems"] else EXIT_USABLE
+    if findings["problems"]:
+        return EXIT_SOME_LEFT_OUT
+    return EXIT_USABLE if findings["summary"]["trainable"] else EXIT_UNUSABLE
 
 
 if __name__ == "__main__":

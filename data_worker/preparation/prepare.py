@@ -212,9 +212,11 @@ def refuse_unusable(examined: Examined, config: Any) -> None:
                       f"{command}", examined.left_out)
     fraction = len(bad) / examined.num_rows
     if fraction > config.max_bad_fraction:
+        enough = -(-100 * len(bad) // examined.num_rows) / 100  # the next hundredth
         raise Refused(
             f"{place}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
-            f"max_bad_fraction is {config.max_bad_fraction:.1%}): {reasons}. {command}",
+            f"max_bad_fraction is {config.max_bad_fraction:.1%}): {reasons}. Mend them, or allow "
+            f"more with --max-bad-fraction {enough:g}. {command}",
             examined.left_out)
     num_train = sum(row.split != VALIDATION for row in examined.rows)
     if config.val_data and num_train == len(examined.rows):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shared.bench_advice import advise, limit_of
-from shared.bench_runs import BenchRun
+from shared.bench_runs import PARTS_IN_WORDS, BenchRun
 from shared.command_line import (
     PlainParser,
     add_option_flags,
@@ -145,14 +145,15 @@ def measure(
     modes: list[dict] = []
 
     def say_pace(part: str, pace: dict) -> None:
-        say(f"   {_WORDS[part]}: {pace['batches_per_s']:.2f} batches/s")
+        say(f"   {PARTS_IN_WORDS[part]}: {pace['batches_per_s']:.2f} batches/s")
 
     for name, (its_config, placement) in placements.items():
         data = dataclasses.replace(its_config.data, train_data=config.data.train_data)
         bench_run = BenchRun(dataclasses.replace(its_config, data=data), placement, out / name)
         summary = bench_run.prepare(say)
         what = ("sequential", "data", "model") if name == "single" else ("data", "model")
-        say(f"⏱  {_ON[name]}: {', '.join(_WORDS[part] for part in what)} ({seconds:g} s each)")
+        named = ", ".join(PARTS_IN_WORDS[part] for part in what)
+        say(f"⏱  {_ON[name]}: {named} ({seconds:g} s each)")
         parts = bench_run.parts(what, seconds, say_pace)
         if name == "single":
             modes.append({"mode": "sequential", "limit": name, "flags": [], **parts["sequential"]})
@@ -188,7 +189,6 @@ def measure(
 
 
 _ON = {"single": "One GPU or none", "multi": "Two GPUs"}
-_WORDS = {"sequential": "batch and step in turns", "data": "batches alone", "model": "steps alone"}
 
 
 def _gpu_flags(data) -> list[str]:

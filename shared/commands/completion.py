@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from pathlib import Path
 
 from shared.command_line import PlainParser, train_parser
 from shared.commands import COMMANDS
 from shared.completion import SHELLS, CommandWords, script_for, words_of
 
-_USAGE = """how to use it:
-  bash  source <(tandem completion bash)      in ~/.bashrc
-  zsh   source <(tandem completion zsh)       in ~/.zshrc, after compinit
-  fish  tandem completion fish | source       in ~/.config/fish/config.fish
+_USAGE = """how to use it, in every new shell:
+  bash, in ~/.bashrc                  source <({tandem} completion bash)
+  zsh, in ~/.zshrc, after compinit    source <({tandem} completion zsh)
+  fish, in ~/.config/fish/config.fish {tandem} completion fish | source
 """
 
 
@@ -30,7 +32,8 @@ def completion_parser() -> PlainParser:
         prog="launcher.py completion",
         usage=f"launcher.py completion {{{','.join(SHELLS)}}}",
         description="Print a script that lets a shell complete 'tandem' and 'launcher.py'.",
-        epilog=_USAGE,
+        # A new shell finds it by its path alone.
+        epilog=_USAGE.format(tandem=Path(sys.executable).with_name("tandem")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell to complete in")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,9 +9,9 @@ from shared.command_line import PlainParser
 from shared.commands.train import run
 from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.errors import ConfigError, TandemError
+from shared.foreground_child import ending_in_words, run_in_foreground
 from shared.run_directory import free_name
 from shared.training_run import say_plainly
-from shared.worker_processes import child_environment
 
 SENTENCE = "The young doctor found a long letter in the old garden."
 _NUM_UTTERANCES = 360
@@ -65,7 +63,6 @@ def _make_corpus(folder: Path) -> Path:
 
 
 def _child(module: str, *arguments: str) -> None:
-    command = [sys.executable, "-m", module, *arguments]
-    status = subprocess.run(command, env=child_environment({}), check=False).returncode
+    status = run_in_foreground(module, list(arguments))
     if status:
-        raise TandemError(f"python -m {module} ended with status {status}.")
+        raise TandemError(f"python -m {module}: {ending_in_words(status)}.")

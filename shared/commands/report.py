@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from shared.command_line import PlainParser
 from shared.run_directory import RunDirectory
+from shared.stop_signals import in_main_thread
 from shared.training_run import say_plainly
 
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -36,7 +37,8 @@ def leave_report(run: RunDirectory, ending: str, say: Callable[[str], None]) -> 
     """Write the report of a run that has ended. Nothing that goes wrong here changes its end."""
     try:
         # The run is over and saved: a scheduler's reminder must not turn that into a death.
-        before = {number: signal.signal(number, signal.SIG_IGN) for number in _TOLD_TO_STOP}
+        told = _TOLD_TO_STOP if in_main_thread() else ()
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in told}
         try:
             from shared.console.report import write_report
 

@@ -5,27 +5,32 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from shared.command_line import resolve_config, train_parser
 from shared.commands.report import leave_report
 from shared.config import Config
 from shared.config_file import write_config
-from shared.endpoints import check_endpoint, refuse_if_taken
+from shared.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.errors import InputError
-from shared.gpus import Placement, list_gpus, place
+from shared.gpus import Gpu, Placement, list_gpus, place
 from shared.preparation_step import prepare_run
 from shared.progress_line import can_rewrite
 from shared.run_directory import RunDirectory, free_name
 from shared.run_environment import write_environment
-from shared.run_resume import can_go_on, check_init_from, start_over, with_absolute_paths
+from shared.run_resume import (
+    can_go_on,
+    check_init_from,
+    run_id_in,
+    start_over,
+    with_absolute_paths,
+)
+from shared.stop_signals import handle_stops, interrupt
 from shared.supervision import EXIT_INTERRUPTED
-from shared.training_run import STOP_SIGNALS, RunResult, TrainingRun, say_plainly
+from shared.training_run import RunResult, TrainingRun, say_plainly
 
 _UNSPOKEN_SHOWN = 20
 
@@ -38,7 +43,7 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
         parser.print_usage()
         raise InputError("no --train-data was given. Try --help.")
     config = resolve_config(parser.parse_all(arguments))
-    before = {number: signal.signal(number, _interrupt) for number in STOP_SIGNALS}
+    before = handle_stops(interrupt)  # of the preparation; training has its own way
     try:
         return run(config, started_s).exit_code
     except KeyboardInterrupt:
@@ -47,11 +52,6 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    """Every stop signal ends the preparation as Ctrl-C does; training has its own way."""
-    raise KeyboardInterrupt
 
 
 def run(config: Config, started_s: float) -> RunResult:
@@ -71,6 +71,9 @@ def run(config: Config, started_s: float) -> RunResult:
     directory.create()
     lock = directory.lock("launcher")
     try:
+        directory.lock_out_workers()
+        directory.remove_leftovers()
+        remove_stale_sockets()
         return _run_locked(config, directory, placement, started_s, goes_on)
     finally:
         os.close(lock)
@@ -83,7 +86,7 @@ def _run_locked(
     started_s: float,
     goes_on: bool,
 ) -> RunResult:
-    run_id = config.run.run_id or secrets.token_hex(8)
+    run_id = run_id_in(directory, config.run.run_id)
     run_dir = str(directory.path)
     config = dataclasses.replace(
         config, run=dataclasses.replace(config.run, run_dir=run_dir, run_id=run_id)
@@ -97,18 +100,16 @@ def _run_locked(
     else:
         say(f"📂 Looking at {config.data.train_data}")
         say(_summary_in_words(prepare_run(directory, say, config.run.live), config))
+    write_environment(directory, placement)
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")
         say(f"   python -m model_worker --run {run_dir}")
         say(f"   python -m data_worker --run {run_dir}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
-    write_environment(directory, placement)
     with _view(config, directory, placement, started_s) as view:
-        if view is not None:
-            say.show = view.say
-        report = view.report if view is not None else _PlainPhases(say)
-        result = TrainingRun(config, directory, placement, say, started_s, report).watch()
+        say.show = view.say
+        result = TrainingRun(config, directory, placement, say, started_s, view.report).watch()
     say.show = say_plainly
     if config.run.report and not result.at_once:
         leave_report(directory, _ending_in_words(result), say)
@@ -117,11 +118,13 @@ def _run_locked(
 
 
 def _view(config: Config, directory: RunDirectory, placement: Placement, started_s: float):
-    """The live view on a terminal that can show one, else nothing."""
-    if not config.run.live or not can_rewrite(sys.stdout):
-        return contextlib.nullcontext()
-    if sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
-        return contextlib.nullcontext()  # it could not show the bars
+    """The live view on a terminal that can show one, else plain lines."""
+    left_out = _num_lines(directory.quarantine)
+    is_terminal = config.run.live and can_rewrite(sys.stdout)
+    if not is_terminal or (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
+        from shared.console.plain_lines import PlainLines
+
+        return contextlib.nullcontext(PlainLines(say_plainly, left_out))
     from shared.console.live_view import LiveView
 
     return LiveView(
@@ -129,22 +132,8 @@ def _view(config: Config, directory: RunDirectory, placement: Placement, started
         started_s,
         data_device="GPU" if placement.data_gpus else "CPU",
         model_device="GPU" if placement.model_gpu else "CPU",
-        left_out=_num_lines(directory.quarantine),
+        left_out=left_out,
     )
-
-
-class _PlainPhases:
-    """Says, where no view shows it, that a process has begun with what may take minutes."""
-
-    def __init__(self, say: Callable[[str], None]):
-        self._say = say
-        self._said: set[str] = set()
-
-    def __call__(self, worker: str, report: dict) -> None:
-        is_long = report.get("kind") == "phase" and report.get("name") == "compiling"
-        if is_long and worker not in self._said:
-            self._said.add(worker)
-            self._say(f"⏳ {worker}: compiling; on a GPU this can take a minute or two")
 
 
 def _num_lines(path: Path) -> int:
@@ -186,11 +175,22 @@ def _announce(config: Config, placement: Placement) -> None:
         gpus = ", ".join(str(gpu.index) for gpu in placement.data_gpus)
         say_plainly(f"   Data Processing GPU: {gpus}")
         say_plainly(f"   Model Training GPU: {placement.model_gpu.index}")
-        for role, gpu in [*(("data", g) for g in placement.data_gpus), ("model", placement.model_gpu)]:
-            say_plainly(f"   {role} process: {gpu.name}, physical GPU {gpu.physical_index} → /GPU:0")
+        for gpu in placement.data_gpus:
+            say_plainly(f"   data process: {_place_in_words(gpu)}")
+        say_plainly(f"   model process: {_place_in_words(placement.model_gpu)}")
         say_plainly("✅ Multi-GPU configuration completed successfully")
     say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
     say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
+    if not placement.multi_gpu:
+        gpu = placement.model_gpu
+        on = _place_in_words(gpu) if gpu else "CPU; no NVIDIA GPU was found (see nvidia-smi)"
+        say_plainly("   data process: CPU")
+        say_plainly(f"   model process: {on}")
+
+
+def _place_in_words(gpu: Gpu) -> str:
+    number = gpu.physical_index if gpu.physical_index >= 0 else gpu.visible_as
+    return f"{gpu.name}, physical GPU {number} → /GPU:0"
 
 
 def _summary_in_words(summary: dict, config: Config) -> str:
@@ -225,9 +225,13 @@ def _summary_in_words(summary: dict, config: Config) -> str:
 
 def _ending_in_words(result: RunResult) -> str:
     if result.exit_code == 0:
-        return f"🏁 Finished. Everything is in {result.run_dir}"
+        return (
+            f"🏁 Finished. Everything is in {result.run_dir}\n   Speak: python launcher.py speak "
+            f'--run {result.run_dir} --text "Hello there." --out hello.wav'
+        )
     if result.exit_code == 130:
-        return f"⏹  {result.cause[0].upper()}{result.cause[1:]}. Go on with --run-dir {result.run_dir}"
+        cause = f"{result.cause[0].upper()}{result.cause[1:]}"
+        return f"⏹  {cause}. The same command with --run-dir {result.run_dir} goes on from there"
     return f"❌ {result.cause}\n   Logs: {result.run_dir}"
 
 
@@ -239,9 +243,7 @@ class _LoggedSay:
         self.show = say_plainly
 
     def __call__(self, text: str) -> None:
-        self.show(text)
-        try:
+        with contextlib.suppress(OSError):  # a full disk is no reason to end a run
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
             self._log.flush()
-        except OSError:
-            pass  # a full disk is no reason to end a run
+        self.show(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shutil
 import sys
@@ -90,8 +91,9 @@ def _looked(verify: str) -> str:
 def _bars(histogram: dict, width: int) -> Iterator[str]:
     edges, counts = histogram["edges"], histogram["counts"]
     digits = 0 if all(float(edge).is_integer() for edge in edges) else 1
-    if len(edges) > 1 and edges[1] - edges[0] < 0.1:
-        digits = 2
+    bin_width = max(1e-4, round(edges[1] - edges[0], 6))
+    if bin_width < 0.1:
+        digits = math.ceil(-math.log10(bin_width))
     labels = [f"{low:.{digits}f}–{high:.{digits}f}" for low, high in itertools.pairwise(edges)]
     if histogram["last_is_open"]:
         labels[-1] = f"{edges[-2]:.{digits}f}–"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
+from shared.console.plain_lines import is_step
+from shared.console.tally import Tally
 from shared.durations import clock
 from shared.steadiness import steadiness
 from shared.trend import trend
@@ -25,6 +30,25 @@ _SMALLEST_HISTORY = 12
 _WORKING = ("training", "serving")  # phases that the shares say all about
 
 
+class LastingStream:
+    """A terminal that may go away: what can't be shown any more is dropped, the run goes on."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+
 class Lane:
     """One process's side: its busy share over time, its memory, what it is doing."""
 
@@ -33,7 +57,7 @@ class Lane:
         self._now = now
         self.shares: deque[float] = deque(maxlen=_HISTORY_S)
         self.memory_mb = 0
-        self.cached = 0  # utterances whose features need not be made again
+        self.cached = self.to_cache = 0  # utterances whose features need not be made again, of all
         self._phase, self._since_s = "starting", now()
 
     def enter(self, phase: str) -> None:
@@ -49,7 +73,7 @@ class Lane:
         steady = steadiness(self.shares)
         tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
         if self.cached:
-            tail.append(f"  cached {self.cached:,}")
+            tail.append(f"  cached {self.cached:,}/{self.to_cache:,}")
         if self._phase not in _WORKING:
             tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
         room = width - head.cell_len - tail.cell_len - 2
@@ -63,7 +87,8 @@ class Lane:
     def _history(self, width: int) -> Text:
         recent = list(self.shares)[-width:]
         bars = "".join(_BARS[min(7, int(share * 8))] for share in recent)
-        return Text(bars.ljust(min(width, _HISTORY_S)), "cyan")
+        # The latest at the right, so that what stands below each other happened at once.
+        return Text(bars.rjust(min(width, _HISTORY_S)), "cyan")
 
 
 class LiveView:
@@ -79,7 +104,7 @@ class LiveView:
         console: Console | None = None,
         now: Callable[[], float] = time.time,
     ):
-        self._console = console or Console()
+        self._console = console or Console(file=LastingStream(sys.stdout))
         self._buffer_size = buffer_size
         self._started_s = started_s
         self._devices = {"data": data_device, "model": model_device}
@@ -90,7 +115,7 @@ class LiveView:
         self._queue_depth = 0
         self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._val_loss: float | None = None
-        self._restarts, self._left_out = 0, left_out
+        self._tally = Tally(left_out)
         self._live = Live(
             get_renderable=self.panel, console=self._console, refresh_per_second=2, transient=True
         )
@@ -105,11 +130,8 @@ class LiveView:
 
     def say(self, text: str) -> None:
         """A line of the run's story. Step lines are what the view itself shows."""
-        if "starting it again" in text or "takes over" in text:
-            self._restarts += 1
-        if text.startswith("⚠️  Left out"):
-            self._left_out += 1
-        if not text.startswith("   step "):
+        self._tally.note(text)
+        if not is_step(text):
             self._console.print(Text(text))
 
     def _begin_anew_if_resized(self) -> None:
@@ -135,7 +157,7 @@ class LiveView:
         elif kind == "busy":
             lane.shares.append(float(report.get("share", 0)))
             lane.memory_mb = int(report.get("memory_mb", 0))
-            lane.cached = int(report.get("cached", 0))
+            lane.cached, lane.to_cache = int(report.get("cached", 0)), int(report.get("to_cache", 0))
             self._queue_depth = int(report.get("queue_depth", self._queue_depth))
         elif kind == "metrics" and report.get("val_loss") is not None:
             self._val_loss = float(report["val_loss"])
@@ -193,7 +215,7 @@ class LiveView:
 
     def _numbers(self) -> list[str]:
         metrics, elapsed = self._metrics, clock(self._now() - self._started_s)
-        problems = f"left out {self._left_out} · restarts {self._restarts}"
+        problems = str(self._tally)
         if not metrics:
             return [problems, f"elapsed {elapsed}"]
         parts = [f"step {int(metrics['step'])}"]

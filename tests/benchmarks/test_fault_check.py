@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fault_check import longest_wait_ms, stream_violations, violations_of
+from faults import epoch_violations
 
 STREAM = [{"batch_index": n, "utterances": [f"u{n}"], "sha256": str(n)} for n in range(6)]
 
@@ -50,3 +51,29 @@ def test_a_wait_counts_only_while_the_queue_held_a_batch(tmp_path):
     lines = [json.dumps({"step": s, "queue_depth": q, "data_wait_ms": w}) for s, q, w in records]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     assert longest_wait_ms(tmp_path) == 40.0
+
+
+EPOCHS = [
+    {"batch_index": 3 * epoch + n, "epoch": epoch, "utterances": names}
+    for epoch in range(2)
+    for n, names in enumerate((["a", "b"], ["c", "d"], ["e"]))
+]
+
+
+@pytest.mark.parametrize(
+    ("batch", "names", "left_out", "said"),
+    [
+        (0, ["a", "b"], {}, []),
+        (4, ["c", "a"], {"d": 4}, []),  # another one stands in for what is left out
+        (4, ["c"], {"d": 4}, []),
+        (1, ["c", "d"], {"d": 4}, ["batch 4 has d, left out from 4 on"]),
+        (4, ["c"], {}, ["d was not trained in epoch 1"]),
+        (1, ["c"], {"d": 4}, ["batch 4 has d, left out from 4 on",
+                              "d was not trained in epoch 0"]),
+        (4, ["c", "d", "a"], {}, ["epoch 1 repeats more utterances than were left out of it"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_from_an_epoch_must_have_been_left_out(batch, names, left_out, said):
+    audit = [line | {"utterances": names} if line["batch_index"] == batch else line
+             for line in EPOCHS]  # fmt: skip
+    assert epoch_violations(audit, left_out, set("abcde")) == said

@@ -131,6 +131,22 @@ def test_only_passing_troubles_are_transient(tmp_path, monkeypatch, number, tran
     assert error.transient is transient and os.strerror(number) in str(error)
 
 
+@pytest.mark.parametrize(("seconds", "num_pieces"), [(1.0, 1), (10.0, 7)])
+def test_every_piece_that_storage_gives_is_told_of_and_then_only_decoding_is_left(
+    tmp_path, monkeypatch, seconds, num_pieces
+):
+    told, read_stored = [], audio.read_stored
+    path = written(tmp_path / "a.wav", tone(22_050, seconds), 22_050)
+
+    def decode(file, count):
+        told.append("decoding")
+        return read_stored(file, count)
+
+    monkeypatch.setattr(audio, "read_stored", decode)
+    load_utterance(path, 0, round(seconds * 22_050), 22_050, False, lambda: told.append("piece"))
+    assert told == [*["piece"] * num_pieces, "decoding"]
+
+
 def test_no_file_descriptor_is_left_open(tmp_path):
     good = written(tmp_path / "a.wav", tone(22_050), 22_050)
     bad = tmp_path / "bad.wav"

@@ -1,6 +1,7 @@
 """Tickets to batches, with real features: what takes long is announced, and what fails is named."""
 
 import queue
+import threading
 from types import SimpleNamespace
 
 import librosa
@@ -9,7 +10,7 @@ import pytest
 
 from data_worker import batch_maker
 from data_worker.batch_maker import BatchMaker, MadeBatch
-from data_worker.cache import MemoryCache
+from data_worker.cache import DiskCache, MemoryCache
 from data_worker.features import FeatureExtractor
 from data_worker.readers import ReaderPool
 from shared.exclusions import Exclusions
@@ -29,18 +30,18 @@ PLAN = Plan(
 )  # fmt: skip
 
 
-def load(row, on_fetched):
+def load(row, on_piece):
     return np.random.default_rng(row).normal(0, 0.1, FRAMES[row] * HOP).astype(np.float32)
 
 
 class Making:
     """A batch maker, its cache, and what it tells."""
 
-    def __init__(self):
+    def __init__(self, cache=None, load=load):
         self.told = queue.Queue()
         self.extractor = FeatureExtractor(BASIS)
-        self.cache = MemoryCache(1 << 30)
-        self.readers = ReaderPool(load, 2)
+        self.cache = cache or MemoryCache(1 << 30)
+        self.readers = ReaderPool(load, 2, look_up=self.cache.get)
         self.maker = BatchMaker(
             INDEX, PLAN, self.extractor, self.cache, self.readers, self.told.put,
             on_long_work=self.told.put,
@@ -48,13 +49,20 @@ class Making:
 
     def make(self, batch):
         """What was told of one batch until it was made, and how many graphs it took."""
+        told, num_traces = self._made(batch)
+        return told[:-1], num_traces
+
+    def arrays(self, batch):
+        return self._made(batch)[0][-1].arrays
+
+    def _made(self, batch):
         before = self.extractor.num_traces
         self.maker.submit(batch, Exclusions())
         told = [self.told.get(timeout=DEADLINE_S)]
         while isinstance(told[-1], bool):
             told.append(self.told.get(timeout=DEADLINE_S))
         assert isinstance(told[-1], MadeBatch), told
-        return told[:-1], self.extractor.num_traces - before
+        return told, self.extractor.num_traces - before
 
     def close(self):
         self.maker.close()
@@ -81,3 +89,40 @@ def test_a_graph_is_announced_also_for_a_shape_whose_first_batches_were_cached(m
 def test_what_is_not_quick_is_announced_every_time(making, monkeypatch):
     monkeypatch.setattr(batch_maker, "_QUICK_S", 0.0)
     assert [making.make(number)[0] for number in range(3)] == [[True, False]] * 3
+
+
+def test_what_has_become_slow_is_announced_again(making, monkeypatch):
+    assert [making.make(number)[0] for number in range(3)][-1] == []
+    monkeypatch.setattr(batch_maker, "_QUICK_S", 0.0)
+    assert [making.make(number)[0] for number in range(3, 5)] == [[], [True, False]]
+
+
+def test_features_on_disk_are_read_by_the_readers_and_make_the_same_batch(tmp_path):
+    threads, loaded = set(), []
+
+    class Watched(DiskCache):
+        def get(self, row):
+            threads.add(threading.current_thread().name)
+            return super().get(row)
+
+    def load_noted(row, on_piece):
+        loaded.append(row)
+        return load(row, on_piece)
+
+    # Of the second epoch all is on disk, also what was only a reference in batch 0.
+    makings = []
+    try:
+        for _ in range(2):
+            makings.append(Making(Watched(tmp_path, 1 << 30, str), load_noted))
+            epoch = [makings[-1].arrays(number) for number in range(PLAN.batches_per_epoch)]
+            if len(makings) == 1:
+                first, num_loaded = epoch, len(loaded)
+    finally:
+        for each in makings:
+            each.close()
+    assert threads <= {"reader-0", "reader-1"}
+    assert num_loaded > 0 and len(loaded) == num_loaded
+    for one, other in zip(first, epoch, strict=True):
+        assert {name: one[name].tobytes() for name in one} == {
+            name: other[name].tobytes() for name in other
+        }

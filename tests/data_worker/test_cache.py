@@ -45,6 +45,13 @@ def test_what_was_put_in_comes_out_bit_for_bit(tmp_path, kind, frames):
     assert cache.get(4) is None
 
 
+def test_only_memory_is_at_hand(tmp_path):
+    caches = [MemoryCache(1 << 20), disk_cache(tmp_path), NoCache()]
+    for cache in caches:
+        cache.put(3, features())
+    assert [cache.at_hand(3) is not None for cache in caches] == [True, False, False]
+
+
 def test_memory_is_bounded_and_what_came_first_stays():
     one = features().nbytes
     cache = MemoryCache(3 * one)

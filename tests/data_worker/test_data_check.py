@@ -15,7 +15,7 @@ from data_worker.data_check.suggestions import suggest
 from data_worker.preparation.heard import listen
 from shared.config import Config, DataConfig
 from shared.console.data_page import data_page
-from shared.console.data_text import findings_in_words
+from shared.console.data_text import _bars, findings_in_words
 from shared.errors import DataError
 from shared.gpus import Gpu
 
@@ -99,6 +99,7 @@ def test_counts_add_up(findings):
     assert sum(bucket["utterances"] for bucket in buckets) == summary["train"]
     assert summary["symbols"][0]["count"] >= summary["symbols"][-1]["count"] > 0
     assert summary["trainable"] and "max_bad_fraction" in summary["refusal"]
+    assert summary["refusal"].endswith("allow more with --max-bad-fraction 0.2.")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -108,6 +109,21 @@ def test_the_text_fits_the_terminal_and_loses_nothing(findings, width):
     words = " ".join(" ".join(lines).split())
     for problem in findings["problems"]:
         assert f"line {problem['line']}, {problem['id']}" in words
+
+
+@pytest.mark.parametrize(
+    ("edges", "labels"),
+    [
+        ([1, 2, 3], ["1–2", "2–3"]),
+        ([0.5, 1.0, 1.5], ["0.5–1.0", "1.0–1.5"]),
+        ([1.36, 1.38, 1.4], ["1.36–1.38", "1.38–1.40"]),
+        ([1.36, 1.362, 1.364], ["1.360–1.362", "1.362–1.364"]),
+        ([0.36, 0.3605, 0.361], ["0.3600–0.3605", "0.3605–0.3610"]),
+    ],
+)
+def test_the_edges_of_a_bar_differ(edges, labels):
+    lines = _bars({"edges": edges, "counts": [1, 2], "last_is_open": False}, 80)
+    assert [line.split()[0] for line in lines] == labels
 
 
 def test_the_page_needs_no_network_and_shows_data_as_text_only(findings):
@@ -167,11 +183,11 @@ def test_a_sound_data_set_is_exit_0(tmp_path):
     assert "All 6 rows can be used" in done.stdout and "\x1b" not in done.stdout
 
 
-def test_a_data_set_of_which_nothing_can_be_used_is_exit_2(tmp_path):
+def test_a_data_set_of_which_nothing_can_be_used_is_exit_1_with_every_row_named(tmp_path):
     (tmp_path / "data").mkdir()
     write_metadata(tmp_path / "data", ["a|Gone.", "b|Gone too."])
     done = check_data("--train-data", tmp_path / "data", "--json")
-    assert done.returncode == 2
+    assert done.returncode == 1
     found = json.loads(done.stdout)
     assert len(found["problems"]) == 2 and not found["summary"]["trainable"]
 

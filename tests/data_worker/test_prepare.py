@@ -147,10 +147,19 @@ def test_too_many_bad_rows_end_it_with_count_reasons_and_command(corpus, tmp_pat
         prepare(corpus(6, extra, max_bad_fraction=0.05), 7, out(tmp_path))
     message = str(caught.value)
     assert "4 of 10 rows are bad (40.0%, max_bad_fraction is 5.0%)" in message
+    assert "Mend them, or allow more with --max-bad-fraction 0.4. Run" in message
     assert message.count("metadata.csv line") == 3
     assert "check-data --train-data" in message
     assert len(caught.value.left_out) == 4
     assert not out(tmp_path).exists()
+
+
+def test_the_fraction_that_is_named_as_the_remedy_admits_the_data(corpus, tmp_path):
+    config = corpus(5, "gone|No file.\n", max_bad_fraction=0.05)
+    with pytest.raises(Refused, match=r"\(16\.7%.*--max-bad-fraction 0\.17\."):
+        prepare(config, 7, out(tmp_path))
+    config = dataclasses.replace(config, max_bad_fraction=0.17)
+    assert len(prepare(config, 7, out(tmp_path))) == 5
 
 
 def test_filtered_rows_do_not_count_as_bad(corpus, tmp_path):

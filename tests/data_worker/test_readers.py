@@ -192,6 +192,43 @@ def test_every_utterance_counts_as_progress_read_or_not(make_pool):
     assert progress.acquire(timeout=DEADLINE_S)
 
 
+def test_storage_that_gives_a_long_file_piece_by_piece_is_not_silent(make_pool):
+    noted, pieces, go_on = threading.Semaphore(0), 5, threading.Event()
+
+    def load(row, on_piece):
+        for _ in range(pieces):
+            on_piece()
+        assert go_on.wait(DEADLINE_S)
+
+    future = make_pool(load, on_progress=noted.release).read(0)
+    for _ in range(pieces):
+        assert noted.acquire(timeout=DEADLINE_S)
+    assert not future.done()
+    go_on.set()
+    future.result(DEADLINE_S)
+
+
+def test_features_that_are_on_disk_are_taken_from_there_by_a_reader(make_pool):
+    asked, loaded, progress = [], [], threading.Semaphore(0)
+    kept = np.ones((5, 82), np.float32)
+
+    def look_up(row):
+        asked.append(threading.current_thread().name)
+        return kept if row == 3 else None
+
+    def load(row, fetched):
+        loaded.append(row)
+        return np.zeros(1, np.float32)
+
+    pool = make_pool(load, look_up=look_up, on_progress=progress.release)
+    found, other = pool.read(3).result(DEADLINE_S), pool.read(4).result(DEADLINE_S)
+    assert found.features is kept and found.audio is None
+    assert other.features is None and other.audio is not None
+    assert loaded == [4]
+    assert all(name.startswith("reader-") for name in asked)
+    assert progress.acquire(timeout=DEADLINE_S) and progress.acquire(timeout=DEADLINE_S)
+
+
 def test_what_is_no_longer_wanted_is_not_read(make_pool):
     began, go_on, served = threading.Event(), threading.Event(), []
 

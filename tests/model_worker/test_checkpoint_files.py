@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from model_worker.checkpoint_files import CheckpointStore, OsLayer
+from model_worker import checkpoint_files
+from model_worker.checkpoint_files import CheckpointStore, NotFiniteError, OsLayer
 from shared.errors import CheckpointError, ConfigError
 
 
@@ -137,7 +138,7 @@ def test_nothing_that_is_not_finite_is_saved(store, value, dtype):
     save(store, 1)
     groups, state = content(2)
     groups["optimizer"]["m"] = np.array([0, value], dtype)
-    with pytest.raises(CheckpointError, match="optimizer/m holds NaN or infinity"):
+    with pytest.raises(NotFiniteError, match="optimizer/m holds NaN or infinity"):
         store.save(2, groups, state)
     with pytest.raises(CheckpointError, match="without NaN"):
         store.save(2, content(2)[0], {"loss_scale": float(value)})
@@ -188,8 +189,9 @@ def test_the_best_must_exist_be_whole_and_have_a_finite_value(store):
     path = save(store, 1)
     with pytest.raises(CheckpointError, match="no whole checkpoint of step 3.*Save it first"):
         store.mark_best(3, 1.0)
-    with pytest.raises(CheckpointError, match="its value is nan"):
-        store.mark_best(1, float("nan"))
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(CheckpointError, match="loss of step 1 is not a number, so it is not"):
+            store.mark_best(1, value)
     (path / "weights.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="weights.safetensors has 0 bytes"):
         store.mark_best(1, 1.0)
@@ -235,6 +237,52 @@ def test_damaged_checkpoints_do_not_push_out_good_ones(store):
     assert is_step(found, 3)
     shutil.rmtree(found.path)
     assert is_step(store.load_latest(), 1)
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "weights.safetensors"])
+def test_one_that_was_passed_over_does_not_come_back_when_the_run_has_gone_on(store, file):
+    save(store, 800)
+    store.mark_best(800, 1.0)
+    file = save(store, 900) / file
+    hidden = file.rename(store.directory.parent / "not to be read for a while")
+    skipped = []
+    assert is_step(store.load_latest(skipped.append), 800)
+    assert len(skipped) == 1 and "step-00000900" in skipped[0]
+    save(store, 850)
+    hidden.rename(file)
+    assert is_step(store.load_latest(pytest.fail), 850)
+    assert is_step(store.load_best(pytest.fail), 800)
+    save(store, 900)  # trained again: the one that was left behind goes
+    assert is_step(store.load_latest(pytest.fail), 900)
+    assert steps(store) == ["best-00000800", "step-00000850", "step-00000900-2"]
+
+
+def test_one_that_can_not_be_read_for_a_moment_is_used_when_there_is_no_other(store, monkeypatch):
+    save(store, 1)
+    read, failures = checkpoint_files._read_manifest, [OSError(errno.EIO, "")]
+
+    def failing_once(path):
+        if failures:
+            raise checkpoint_files._Unusable("can't be read") from failures.pop()
+        return read(path)
+
+    monkeypatch.setattr(checkpoint_files, "_read_manifest", failing_once)
+    assert is_step(store.load_latest(), 1)
+
+
+def test_a_clock_that_was_set_back_does_not_make_the_last_one_the_oldest(store, monkeypatch):
+    save(store, 800)
+    save(store, 900)
+    monkeypatch.setattr(checkpoint_files.time, "time_ns", lambda: 0)
+    save(store, 850)
+    assert is_step(store.load_latest(), 850)
+
+
+def test_what_is_marked_as_the_best_does_not_become_the_newest(store):
+    save(store, 1)
+    save(store, 2)
+    store.mark_best(1, 1.0)
+    assert is_step(store.load_latest(), 2) and is_step(store.load_best(), 1)
 
 
 def test_names_and_extra_files_do_not_matter(store):

@@ -11,7 +11,7 @@ from model_worker.acoustic_model import Statistics, build_model
 from model_worker.checkpoint_files import Checkpoint
 from model_worker.initial_weights import begin_with
 from model_worker.train_step import StepSettings, TrainStep
-from model_worker.training_state import groups_of
+from model_worker.training_state import groups_of, restore
 from shared.errors import CheckpointError
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
@@ -58,3 +58,9 @@ def test_another_model_is_refused_and_nothing_is_half_loaded():
         begin_with(checkpoint_of(wide), OLD_TABLE, new, NEW_TABLE)
     for weight, value in zip(new.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
+
+
+def test_a_checkpoint_of_another_version_names_what_to_do():
+    wide, new = make_step(1, len(OLD_TABLE), channels=24), make_step(2, len(OLD_TABLE))
+    with pytest.raises(CheckpointError, match="does not fit this model.*--run-dir, or --fresh"):
+        restore(checkpoint_of(wide), new, identity={})

@@ -183,7 +183,7 @@ def test_a_worker_that_shows_the_same_run_is_let_in_and_gets_tickets(start):
         ({"run": "other"}, "this model process serves another run. Give both workers the same"),
         ({"index_fingerprint": "x"}, "the index differs from the model process's. Copy the run"),
         ({"plan_fingerprint": "x"}, "the settings differ from the model process's. Copy the run's"),
-        ({"device_kind": "cpu"}, "it computes on a cpu where the run's data processes use a fake"),
+        ({"device_kind": "cpu"}, "it computes on the CPU, but this run's data processes on a fake"),
         ({"name": "\x1b[2J"}, "its name is not one of 1 to 128 printable characters"),
         ({"name": "x" * 129}, "its name is not one of 1 to 128 printable characters"),
         ({"name": ""}, "its name is not one of 1 to 128 printable characters"),
@@ -197,6 +197,26 @@ def test_a_worker_of_something_else_is_refused_with_the_reason(start, changes, r
     assert setup.receiver.num_workers == 0
     assert setup.peer("good").join().wait_for_tickets(4) == [0, 1, 2, 3]
     assert peer.tickets == []
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words", "remedy"),
+    [
+        ("cpu", "gpu", ("the CPU", "a GPU"), "Start it with --gpu N."),
+        ("gpu", "cpu", ("a GPU", "the CPU"), "Start it without --gpu, with this run's config."),
+        ("fake", "cpu", ("a fake GPU", "the CPU"), "Start it without --gpu, with this run's"),
+        ("cpu", "fake", ("the CPU", "a fake GPU"), "Copy the run's config.toml again."),
+        ("gpu", "fake", ("a GPU", "a fake GPU"), "Copy the run's config.toml again."),
+        ("fake", "gpu", ("a fake GPU", "a GPU"), "Copy the run's config.toml again."),
+        ("tpu", "gpu", ("tpu", "a GPU"), "Start it with --gpu N."),
+    ],
+)
+def test_another_kind_of_device_is_named_with_its_remedy(found, expected, words, remedy):
+    said = receiver_module._other_device(found, expected)
+    assert said.startswith(
+        f"it computes on {words[0]}, but this run's data processes on {words[1]}, which would make "
+        f"other batches. {remedy}"
+    )
 
 
 def test_more_data_processes_than_anyone_has_are_refused(start, monkeypatch):
@@ -293,6 +313,51 @@ def test_memory_that_was_lost_with_a_connection_is_not_waited_for(start):
     assert [setup.take().index for _ in range(4)] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("can_map_again", [True, False])
+def test_batches_in_memory_that_is_not_mapped_any_more_are_asked_for_again(
+    start, monkeypatch, can_map_again
+):
+    setup = start()
+    peer = setup.peer().join()
+    peer.wait_for_tickets(4)
+    if not can_map_again:
+        monkeypatch.setattr(ServerSocket, "_map_memory", lambda *_: None)
+    (identity,) = setup.receiver._peers
+    setup.server.forget(identity)
+    # As a data process does that has not heard of it yet: batches, its Hello, and more batches.
+    for ticket in peer.tickets[:2]:
+        peer.socket.send(peer.batch(ticket.batch))
+    peer.socket.send(peer.hello)
+    for ticket in peer.tickets[2:]:
+        peer.socket.send(peer.batch(ticket.batch))
+    peer.tickets.clear()
+    peer.wait_for(messages.Introduce)
+    peer.join()
+    peer.wait_until(lambda: {t.batch for t in peer.tickets} >= {0, 1}, "the tickets")
+    peer.look(50)
+    for ticket in list(peer.tickets):
+        peer.answer(ticket)
+    assert [setup.take().index for _ in range(4)] == [0, 1, 2, 3]
+    assert not [message for message in peer.others if isinstance(message, messages.Refused)]
+    assert setup.receiver.num_workers == 1
+
+
+def test_a_peer_that_never_sends_arrays_is_refused_in_the_end(start, monkeypatch):
+    monkeypatch.setattr(receiver_module, "_MAX_UNMAPPED", 3)
+    setup = start(limit=1)
+    peer = setup.peer().join()
+    for _ in range(3):
+        peer.wait_for_tickets(1)
+        peer.tickets.clear()
+        peer.socket.send(dataclasses.replace(peer.batch(0), arrays={}))
+        peer.wait_for(messages.Introduce)
+        peer.socket.send(peer.hello)
+    peer.wait_for_tickets(1)
+    peer.socket.send(dataclasses.replace(peer.batch(0), arrays={}))
+    assert "does not have the arrays" in peer.wait_for(messages.Refused).reason
+    assert setup.receiver.num_workers == 0
+
+
 def test_batches_come_out_in_order_however_they_came_in(start):
     setup = start()
     peer = setup.peer().join()
@@ -320,19 +385,64 @@ def test_a_replay_is_dropped_and_counted(start):
     assert setup.ledger.dropped == {"duplicate": 8, "not asked for": 1}
 
 
-def test_a_replacement_of_the_same_name_gets_the_tickets_of_the_one_it_replaces(start):
+def test_a_replacement_gets_the_tickets_of_the_one_it_replaces_at_once(start, monkeypatch, caplog):
+    monkeypatch.setattr(receiver_module, "_PING_EVERY_S", 1000.0)  # it is not waited for
     setup = start()
     first = setup.peer().join()
     first.wait_for_tickets(4)
     first.answer()
+    (dead,), send = setup.receiver._peers, setup.server.send
+    setup.server.send = lambda peer, message: peer != dead and send(peer, message)
     second = setup.peer(pid=2).join()
     assert second.wait_for_tickets(3) == [1, 2, 3]
-    first.answer()
-    first.wait_for(messages.Introduce)
+    assert "data process data_worker-0 (pid 1) left: replaced by pid 2" in caplog.text
     for _ in range(3):
         second.answer()
     assert [setup.take().index for _ in range(4)] == [0, 1, 2, 3]
     assert setup.receiver.num_workers == 1
+
+
+def test_a_process_whose_connection_broke_takes_its_own_place(start):
+    setup = start()
+    before = setup.peer().join()
+    before.wait_for_tickets(4)
+    after = setup.peer()
+    after.socket._sequence = before.socket._sequence  # one process counts on
+    assert after.join().wait_for_tickets(4) == [0, 1, 2, 3]
+    assert setup.receiver.num_workers == 1
+
+
+@pytest.mark.parametrize("pid", [1, 2], ids=["of two hosts with one pid", "of one host"])
+@pytest.mark.parametrize("num_sent_before", [0, 50])
+def test_two_that_live_under_one_name_do_not_throw_each_other_out(
+    start, caplog, pid, num_sent_before
+):
+    setup = start(limit=4)
+    peers = [setup.peer("one name").join(), setup.peer("one name", pid=pid)]
+    peers[1].socket._sequence = num_sent_before
+    peers[1].join()
+    for _ in range(10):
+        for peer in peers:
+            peer.socket.send(peer.hello)
+            peer.socket.send(messages.MakeBatch(0, 0))  # answered after the Hello was handled
+            peer.wait_for(messages.Refused)
+    assert setup.receiver.num_workers == 2
+    assert caplog.text.count("left: replaced by") <= 1, "at first it may seem to be the same one"
+    assert "two data processes are called one name (pids" in caplog.text
+    at_work, indices = set(), []
+    consumer = threading.Thread(
+        target=lambda: indices.extend(setup.take().index for _ in range(12)), daemon=True
+    )
+    consumer.start()
+    until_s = time.monotonic() + DEADLINE_S
+    while consumer.is_alive():
+        assert time.monotonic() < until_s
+        for number, peer in enumerate(peers):
+            peer.look(2)
+            while peer.tickets:
+                peer.answer()
+                at_work.add(number)
+    assert indices == list(range(12)) and at_work == {0, 1}
 
 
 def test_the_tickets_of_a_worker_that_says_goodbye_go_to_another(start):
@@ -421,6 +531,19 @@ def test_a_late_complaint_about_a_batch_that_another_has_made_changes_nothing(st
     assert setup.written == []
     setup.receiver.taken()
     first.wait_until(lambda: setup.ledger.next_batch == 1, "the next batch")
+
+
+def test_a_complaint_that_comes_too_late_ends_the_trial_of_a_late_worker(start):
+    setup = start(limit=1, hedge_after_s=0.0)
+    late, other = setup.peer("one").join(), setup.peer("two").join()
+    late.wait_for_tickets(1)
+    other.wait_for_tickets(1)
+    other.answer()
+    assert setup.take().index == 0
+    other.wait_for_tickets(1)
+    late.tickets.clear()
+    late.socket.send(messages.CannotRead(0, int(setup.plan.batch(0).rows[0]), "too late"))
+    assert late.wait_for_tickets(1) == [1], "it is tried again"
 
 
 def test_a_complaint_about_an_utterance_that_is_not_in_the_batch_excludes_nothing(start):
@@ -598,3 +721,51 @@ def test_a_model_process_without_data_processes_says_that_it_waits(start, monkey
     while f"waiting for a data process at {setup.server.endpoint}" not in caplog.text:
         assert time.monotonic() < until_s
         threading.Event().wait(0.01)
+
+
+class StuckDisk:
+    """Writing an exclusion down waits until it is let go."""
+
+    def __init__(self, setup):
+        self.entered, self.release = threading.Event(), threading.Event()
+        setup.receiver._on_exclusion = self
+        peer = setup.peer().join()
+        peer.wait_for_tickets(1)
+        peer.socket.send(messages.CannotRead(0, int(setup.plan.batch(0).rows[0]), "gone"))
+        assert self.entered.wait(DEADLINE_S)
+
+    def __call__(self, row, from_batch, reason):
+        self.entered.set()
+        assert self.release.wait(DEADLINE_S)
+
+
+def test_a_stop_waits_for_a_slow_disk_so_that_the_next_session_finds_the_endpoint_free(start):
+    setup = start()
+    disk, thread = StuckDisk(setup), setup.receiver._thread
+    join = thread.join
+    thread.join = lambda timeout: join(timeout / 100)  # the same story, a hundred times as fast
+    stopping = threading.Thread(target=setup.stop, args=("",), daemon=True)
+    stopping.start()
+    stopping.join(0.2)
+    assert stopping.is_alive()
+    disk.release.set()
+    stopping.join(DEADLINE_S)
+    assert not stopping.is_alive() and not thread.is_alive()
+    start()
+
+
+def test_the_turns_of_the_thread_show_whether_it_is_stuck(start):
+    setup = start()
+    peer = setup.peer("other").join()
+
+    def has_turned_since(count):
+        return lambda: setup.receiver.num_turns > count
+
+    for _ in range(3):  # also while nothing happens
+        peer.wait_until(has_turned_since(setup.receiver.num_turns), "a turn")
+    disk = StuckDisk(setup)
+    stuck_at = setup.receiver.num_turns
+    assert not disk.release.wait(0.3)  # three times as long as a turn
+    assert setup.receiver.num_turns == stuck_at
+    disk.release.set()
+    peer.wait_until(has_turned_since(stuck_at), "a turn")

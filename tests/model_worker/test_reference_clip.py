@@ -65,6 +65,14 @@ def test_what_is_no_voice_is_refused(tmp_path, audio, words):
         mel_of_recording(str(tmp_path / "voice.wav"), DATA, BASIS)
 
 
+@pytest.mark.parametrize(("channels", "rate"), [(17, RATE), (1, 999), (1, 768_001)])
+def test_what_no_microphone_records_is_refused_with_the_limits(tmp_path, channels, rate):
+    path = written(tmp_path, np.zeros((8, channels), np.float32), rate)
+    expected = "expected 1,000 to 768,000 Hz and at most 16 channels."
+    with pytest.raises(InputError, match=f"has {rate:,} Hz and {channels} channels; {expected}"):
+        mel_of_recording(path, DATA, BASIS)
+
+
 def test_what_is_no_recording_is_refused(tmp_path):
     (tmp_path / "text.wav").write_text("not audio")
     os.mkfifo(tmp_path / "pipe.wav")

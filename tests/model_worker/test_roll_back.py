@@ -100,12 +100,16 @@ class Training:
             data, ModelConfig("tiny"), training, RunConfig(run_id="run", samples=0, audit=True)
         )
         self.story, self.stop, self.stop_at_step = Story(), Stop(), None
+        self.spoil_averages_at: list[int] = []  # steps, each once
         self._broken = broken
         copy, make_step = DevicePrefetch._copy, TrainStep.__call__
 
         def stopped_step(train_step, batch, step, *rest):
             self.stop.is_asked |= step == self.stop_at_step
             make_step(train_step, batch, step, *rest)
+            if step in self.spoil_averages_at[:1]:
+                del self.spoil_averages_at[0]
+                train_step.averages[0].assign(train_step.averages[0] * np.nan)
 
         monkeypatch.setattr(DevicePrefetch, "_copy", lambda *rest: self.spoilt(copy(*rest)))
         monkeypatch.setattr(TrainStep, "__call__", stopped_step)
@@ -212,6 +216,25 @@ def test_what_leaving_out_batches_does_not_mend_ends_the_run(train):
     with pytest.raises(TandemError, match="3 times by step 8, each time at other batches"):
         training.session.train()
     assert training.skipped() == [(3, 4), (5, 6), (6, 7)]
+
+
+def test_averages_that_are_no_numbers_are_gone_back_from_too(train):
+    training = train(broken=set())
+    training.spoil_averages_at = [4]
+    assert training.session.train() is None
+    assert "Step 6 was not saved: ema/" in training.story.said[-1]
+    assert training.session.train() == 0
+    assert any(line.startswith("↩️  Continuing from step 3") for line in training.story.said)
+    assert training.audited() == list(range(10))
+
+
+def test_averages_that_are_never_numbers_end_the_run(train):
+    training = train(broken=set())
+    training.spoil_averages_at = [4, 4, 4]
+    assert training.session.train() is None
+    assert training.session.train() is None
+    with pytest.raises(TandemError, match="3 times by step 6"):
+        training.session.train()
 
 
 def test_weights_that_have_changed_begin_a_new_count():

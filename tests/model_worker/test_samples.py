@@ -32,9 +32,12 @@ def parts(tmp_path):
         mel_basis=np.random.default_rng(0).random((80, 513)).astype(np.float32) / 50,
     )  # fmt: skip
     config = Config(DataConfig(train_data="x"), ModelConfig(), TrainingConfig(), RunConfig())
-    summaries = Summaries(tmp_path / "tensorboard", config)
-    samples = Samples(model, train_step, index, tmp_path / "samples", summaries)
-    return SimpleNamespace(train_step=train_step, samples=samples, summaries=summaries)
+    said = []
+    summaries = Summaries(tmp_path / "tensorboard", config, say=said.append)
+    samples = Samples(
+        model, train_step, index, tmp_path / "samples", summaries, say=said.append
+    )
+    return SimpleNamespace(train_step=train_step, samples=samples, summaries=summaries, said=said)
 
 
 def batch() -> dict[str, tf.Tensor]:
@@ -83,7 +86,12 @@ def test_a_full_disk_or_a_broken_model_does_not_end_the_run(parts, tmp_path, cap
     parts.samples._rows["symbol_lengths"] = "nonsense"
     parts.samples.speak(2)
     parts.samples.close()
-    assert "the run goes on" in caplog.text
+    assert caplog.text.count("; the run goes on") == 3
+    assert sorted(words.partition(";")[0] for words in parts.said) == [
+        "⚠️  TensorBoard can't be written to",
+        "⚠️  The samples of step 1 could not be written",
+    ]
+    assert all(words.endswith("(see model_worker.log)") for words in parts.said)
 
 
 def test_a_stop_does_not_wait_for_pictures_or_for_tensorboard(parts, monkeypatch):

@@ -13,6 +13,7 @@ from model_worker.ticket_ledger import (
     BatchTaken,
     ClockTicked,
     Drop,
+    FailureDropped,
     Issue,
     TicketLedger,
     UtteranceExcluded,
@@ -270,6 +271,17 @@ def test_an_utterance_excluded_from_a_trial_ends_it():
     assert A in {worker for worker, _ in issued(actions)}
 
 
+def test_a_failure_that_is_dropped_ends_the_trial_that_it_answers():
+    ledger, _ = late_ledger()
+    ((_, trial),) = issued(ledger.handle(BatchArrived(A, ledger.next_batch, 0)))
+    ledger.handle(BatchArrived(B, trial, 0))
+    assert issued(ledger.handle(FailureDropped(A, trial + 1))) == []
+    assert issued(ledger.handle(FailureDropped(B, trial))) == []
+    ((worker, another),) = issued(ledger.handle(FailureDropped(A, trial)))
+    assert worker == A and another != trial
+    assert ledger.num_late == 1, "it has shown nothing"
+
+
 def test_those_who_are_late_are_better_than_nobody():
     ledger, _ = late_ledger()
     actions = ledger.handle(WorkerLeft(B))
@@ -356,6 +368,11 @@ class LedgerMachine(RuleBasedStateMachine):
     )
     def send_what_nobody_may_have_asked_for(self, worker, batch, version):
         self.tell(BatchArrived(worker, batch, min(version, self.version)))
+
+    @rule(worker=st.sampled_from(WORKERS), batch=st.integers(0, 40))
+    def complain_too_late(self, worker, batch):
+        if worker in self.capacity and not self.ledger.is_held_by(worker, batch):
+            self.tell(FailureDropped(worker, batch))
 
     @precondition(lambda self: self.held())
     @rule(data=st.data())

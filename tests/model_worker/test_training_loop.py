@@ -1,12 +1,13 @@
-"""When a run ends by itself: early stopping, and the clock, with what was trained validated."""
+"""The outer loop: when a run ends by itself, when it goes back, and how long its silence may be."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from model_worker import training_loop, training_state
+from model_worker.checkpoint_files import NotFiniteError
 from model_worker.schedule import Schedule
-from model_worker.training_loop import EXIT_FINISHED, TrainingLoop
+from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, RollBack, TrainingLoop
 from model_worker.training_state import Position
 from shared.config import Config, TrainingConfig
 from shared.stream_layout import StreamLayout
@@ -19,6 +20,8 @@ class Story:
 
     def __init__(self, training: TrainingConfig, losses=(), total=None, num_validation=2):
         self.now_s, self.did, self.said = 0.0, [], []
+        self.step_s = STEP_S
+        self.phases, self.reported_s = [], []  # (name, deadline), and when progress was told
         self._losses = iter(losses)
         layout = StreamLayout(training.validate_every, num_validation, total)
         self.receiver = SimpleNamespace(taken=lambda: None)
@@ -39,7 +42,9 @@ class Story:
                                  shape=lambda n: (1, 2, 3)),
             train_step=self, validation=self.validation, schedule=Schedule(1e-3, total),
             progress=progress, skipped=SimpleNamespace(contains=lambda n: False),
-            reporter=SimpleNamespace(say=self.said.append, phase=nothing, progress=nothing),
+            reporter=SimpleNamespace(
+                say=self.said.append, phase=lambda *phase: self.phases.append(phase),
+                progress=lambda count: self.reported_s.append(self.now_s)),
             save=lambda position: self.did.append(f"saved {position.step}"),
             on_best=lambda position: self.did.append(f"best {position.step}"),
             samples=SimpleNamespace(speak=nothing), should_stop=lambda: False, started_s=0.0,
@@ -50,7 +55,7 @@ class Story:
     nonfinite_in_row = SimpleNamespace(numpy=lambda: 0)
 
     def __call__(self, *batch_and_rate) -> None:
-        self.work("trained", STEP_S)
+        self.work("trained", self.step_s)
 
     def work(self, what: str, seconds: float) -> None:
         self.did.append(what)
@@ -76,7 +81,9 @@ def test_early_stopping_ends_after_so_many_validations_without_a_better_one(stor
     assert told.loop.run() == EXIT_FINISHED
     # One worse validation is forgiven by a better one; one that is equal is not better.
     assert told.position.step == 18 and told.position.best_loss == 0.6
-    assert told.said == ["🛑 No better validation 2 times in a row"]
+    assert told.said == [
+        "🛑 No better validation 2 times in a row; ending, as --early-stopping 2 says"
+    ]
     assert [what for what in told.did if what.startswith("best")] == ["best 3", "best 6", "best 12"]
     assert told.did[-1] == "saved 18"
     # Gone on with, it has not become better by itself.
@@ -116,3 +123,88 @@ def test_there_may_be_nothing_to_validate_at_the_end(story, training, settings):
     told = story(training, **settings)
     assert told.loop.run() == EXIT_FINISHED
     assert not told.loop.needs_validation
+
+
+def test_a_run_whose_minutes_are_used_up_says_so_instead_of_just_ending(story):
+    told = story(TrainingConfig(max_minutes=0.5, validate_every=200), losses=[0.4])
+    assert told.loop.run() == EXIT_FINISHED and told.said == []
+    steps = told.position.step
+    again = TrainingLoop(told.parts, told.position)
+    assert again.run() == EXIT_FINISHED and told.position.step == steps
+    assert told.said == [
+        f"✅ Its 0.5 minutes are used up, at step {steps}. A larger --max-minutes goes on from there"
+    ]
+
+
+def test_minutes_that_are_over_before_the_first_step_are_said_to_be_too_few(story):
+    told = story(TrainingConfig(max_minutes=0.01))
+    assert told.loop.run() == EXIT_FINISHED and told.position.step == 0
+    (said,) = told.said
+    assert "over before the first step" in said and "--max-minutes" in said
+
+
+@pytest.mark.parametrize(
+    ("step_s", "deadlines_s"),
+    [(0.5, [60]), (2.9, [60]), (100, [300, 2000])],
+    ids=["fast", "not slow", "minutes a batch"],
+)
+def test_a_batch_may_take_as_long_as_those_before_it_took_and_more(story, step_s, deadlines_s):
+    told = story(TrainingConfig(checkpoint_every=2), total=6, num_validation=0)
+    told.step_s = step_s
+    assert told.loop.run() == EXIT_FINISHED
+    assert told.phases[0] == ("compiling", 1800)
+    training = [deadline_s for name, deadline_s in told.phases if name == "training"]
+    assert sorted(set(training)) == deadlines_s
+    assert training == sorted(training), "a deadline that was declared stays"
+
+
+def test_a_save_that_takes_long_does_not_make_a_hang_be_found_late(story):
+    told = story(TrainingConfig(checkpoint_every=1), total=6, num_validation=0)
+    told.parts.save = lambda position: told.work("saved", 500.0)
+    assert told.loop.run() == EXIT_FINISHED
+    assert {deadline_s for name, deadline_s in told.phases if name == "training"} == {60}
+
+
+class Waiting:
+    """No batch comes; the receiving thread stands still after so many seconds."""
+
+    def __init__(self, told, stuck_after_s):
+        self._told, self._stuck_after_s = told, stuck_after_s
+        told.parts.should_stop = lambda: told.now_s >= 120.0
+        told.validation.abandon = lambda: None
+
+    @property
+    def num_turns(self):
+        return int(min(self._told.now_s, self._stuck_after_s) * 10)
+
+    def get(self, wait_s):
+        self._told.now_s += wait_s
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_whoever_waits_reports_only_while_the_receiving_thread_works(story, at_the_end):
+    told = story(TrainingConfig(max_minutes=60), total=6)
+    waiting = Waiting(told, stuck_after_s=20.0)
+    told.parts.receiver = told.parts.prefetch = waiting
+    if at_the_end:
+        told.loop.validate_at_the_end(waiting, waiting)
+    else:
+        assert told.loop.run() == EXIT_INTERRUPTED
+    assert 18 <= len(told.reported_s) <= 21 and told.reported_s[-1] <= 20.5
+    name, deadline_s = told.phases[0]
+    assert name == "waiting for data" and 10 < deadline_s <= 60
+
+
+def test_a_state_that_holds_no_numbers_is_gone_back_from_and_not_just_not_saved(story):
+    told = story(TrainingConfig(checkpoint_every=2), total=6, num_validation=0)
+
+    def refuse(position):
+        raise NotFiniteError("Step 2 was not saved: ema/x holds NaN or infinity.")
+
+    told.parts.save = refuse
+    with pytest.raises(RollBack):
+        told.loop.run()
+    assert told.position.step == 2
+    assert told.said == [
+        "⚠️  Going back to the last checkpoint. Step 2 was not saved: ema/x holds NaN or infinity."
+    ]

@@ -43,12 +43,27 @@ RUN_IN = {
     "keys": "test_same_stream.py",
     "model_worker": "test_same_stream.py",
     "data_worker": "test_same_stream.py",
+    "benchmarks/checkpoint_damage.py": "test_documented_benchmarks.py",
+    "benchmarks/fuzz.py": "test_documented_benchmarks.py",
+    "benchmarks/hostile_peers.py": "test_documented_benchmarks.py",
+    "benchmarks/bad_inputs.py": "test_documented_benchmarks.py",
 }
+_LONG = "trains for a minute and more, however little it is told to do; {} is its short version"
 NOT_RUN = {
     "pip": "fetches a gigabyte of CUDA from the network, which needs a GPU to be of use",
     "make setup": "has made the environment that this test runs in",
     "make test": "is what runs this test",
     "make bench": "takes an hour; test_documents.py tries the flags that it is given",
+    "benchmarks/faults.py data": _LONG.format("test_faults.py"),
+    "benchmarks/faults.py model": _LONG.format("test_faults.py"),
+    "benchmarks/faults.py both": _LONG.format("test_faults.py"),
+    "benchmarks/faults.py mixed": _LONG.format("test_faults.py"),
+    "benchmarks/faults.py spare": _LONG.format("test_same_stream.py"),
+    "benchmarks/faults.py stops": _LONG.format("test_same_stream.py"),
+    "benchmarks/faults.py full-disk": "mounts a filesystem, which not every machine allows",
+    "benchmarks/damaged_corpus.py": _LONG.format("test_same_stream.py"),
+    "benchmarks/flat_memory.py": "needs hundreds of steps to say anything of memory",
+    "benchmarks/fuzz_atheris.py": "needs atheris, which requirements.lock does not have",
 }
 # A word that only this example has, and the file that runs it.
 EXAMPLES_RUN_IN = {
@@ -67,6 +82,8 @@ def test_every_documented_command_is_run_or_is_said_not_to_be():
     for command, file in RUN_IN.items():
         source = Path(__file__).with_name(file).read_text(encoding="utf-8")
         assert f'documented("{command}"' in source, (command, file)
+    for file in re.findall(r"test_\w+\.py", " ".join(NOT_RUN.values())):
+        assert list((ROOT / "tests").rglob(file)), file
 
 
 def test_every_documented_example_in_python_is_run():

@@ -1,12 +1,16 @@
 """The short version of benchmarks/faults.py: faults of several kinds in one run change nothing."""
 
+import argparse
 import random
 import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import faults
 from fault_check import violations_of
 from fault_kinds import MODEL_KILLED, DiskFaults, KillData, Told, disturb
 from fault_peers import GarbagePeers
@@ -51,3 +55,13 @@ def test_kills_a_full_disk_and_garbage_peers_change_nothing(runs, undisturbed, m
     assert told.faults["SIGKILL of a data process"] == 2
     assert told.faults[MODEL_KILLED] == 1
     assert told.faults["garbage message"] > 10
+
+
+@pytest.mark.long
+def test_audio_that_goes_bad_is_named_and_a_replay_is_the_same(tmp_path_factory, monkeypatch):
+    work = tmp_path_factory.mktemp("f")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(work / "runtime"))
+    flags = argparse.Namespace(scenario="corrupt", seed=5, kills=4, steps=120)
+    result = faults.run_scenario(flags, work)
+    assert result["violations"] == []
+    assert sum(n for kind, n in result["faults"].items() if kind.startswith("audio")) == 4

@@ -52,6 +52,7 @@ def test_workers_started_by_hand_with_keys_make_the_same_run(checkout, undisturb
     )  # fmt: skip
     assert model.wait() == 0, model.text
     assert data.wait() == 0, data.text
+    assert "🏁 Finished. Everything is in runs/mine" in model.text
     assert checkout.audit("runs/mine") == undisturbed.audit("run")
     assert checkout.weights("runs/mine") == undisturbed.weights("run")
 
@@ -121,7 +122,7 @@ def test_the_workers_die_with_a_killed_launcher_and_a_second_ctrl_c_means_now(ru
     again.wait_for_text("Ctrl-C again to stop at once")
     again.signal(signal.SIGINT)
     assert again.wait() == 130, again.text
-    assert "Stopped at once" in again.text and "Go on with" in again.text
+    assert "Stopped at once" in again.text and "goes on from there" in again.text
     assert not (runs.folder / "run" / "report.html").exists()
     assert not psutil.pid_exists(model)
 
@@ -185,7 +186,7 @@ def test_storage_that_does_not_answer_is_noticed_and_costs_nothing(runs, undistu
     run = runs.finish("run", "--max-steps", "14", **hanging)
     # Its loop lives and says so each second; the deadline and the tick after it are under 10 s.
     assert re.search("data_worker-0: no progress for [89] s while serving", run.text), run.text
-    assert "data_worker-0: killed by SIGKILL; starting it again" in run.text
+    assert "s while serving; starting it again" in run.text
     assert "wait_for_ever" in (runs.folder / "run" / "data_worker-0.log").read_text()
     assert runs.audit("run") == undisturbed.audit("run")
     assert runs.weights("run") == undisturbed.weights("run")

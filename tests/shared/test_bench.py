@@ -3,12 +3,12 @@
 import pytest
 
 from shared.bench_advice import advise, batches_to_cover, limit_of
-from shared.bench_runs import StepWatch
+from shared.bench_runs import BenchRun, StepWatch
 from shared.commands.bench import _placements, read_flags
 from shared.config import Config, DataConfig
 from shared.console.bench_view import picture_of, steadiness, table_of
-from shared.errors import ConfigError, GpuError, InputError
-from shared.gpus import FAKE_GPUS_VARIABLE, Gpu
+from shared.errors import ConfigError, GpuError, InputError, TandemError
+from shared.gpus import FAKE_GPUS_VARIABLE, Gpu, place
 from shared.pace import PaceMeter
 
 
@@ -41,6 +41,18 @@ def test_a_measurement_without_a_batch_has_no_pace():
     meter = PaceMeter(6.0)
     meter.note(1.0)
     assert meter.pace()["batches_per_s"] == 0.0
+
+
+def test_what_could_not_be_measured_is_called_as_bench_calls_it(tmp_path):
+    class Unmeasured(BenchRun):
+        def _run(self, make, watch=None):
+            """Ends before any pace is known."""
+
+    config = Config(data=DataConfig(train_data=str(tmp_path)))
+    bench_run = Unmeasured(config, place(config.data, []), tmp_path / "run")
+    said = "5 s were too short to measure batches alone, steps alone. Give more with --seconds."
+    with pytest.raises(TandemError, match=said):
+        bench_run.parts(("data", "model"), 5, lambda part, pace: None)
 
 
 def record(time, step, depth, wait_ms=0.0):

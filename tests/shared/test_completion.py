@@ -1,6 +1,8 @@
 """Completion scripts: complete, and in bash really completing."""
 
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +42,7 @@ def completed(tmp_path, *words):
         (["speak", "--cach"], []),
         (["completion", "z"], ["zsh"]),
         (["--train-data", "my"], ["my-voice"]),
+        (["--train-data", "p"], ["page.html"]),  # a metadata file may be given
         (["check-data", "--html", ""], ["my-voice", "page.html", "try.sh"]),
         (["report", ""], ["my-voice"]),
     ],
@@ -61,6 +64,13 @@ def test_every_command_and_every_option_is_in_every_script(shell, capsys):
             assert (f"-l {rule.flag[2:]} " if shell == "fish" else rule.flag) in script
             for choice in rule.choices:
                 assert choice in script
+
+
+def test_the_help_names_a_program_that_a_new_shell_finds(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    program = Path(sys.executable).with_name("tandem")
+    assert f"source <({program} completion bash)" in capsys.readouterr().out
 
 
 def test_an_unknown_shell_is_one_sentence():

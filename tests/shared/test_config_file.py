@@ -70,9 +70,9 @@ def test_a_wrong_type_names_key_found_and_expected(tmp_path):
         ("[data]\ndata_gpu = [[0]]", "data.data_gpu: found [[0]]; expected a GPU index"),
         ("[model.deep]\na = 1", "unknown key deep in [model]."),
         ("data = 3", "data must be a section, written [data]."),
-        ("batch_size = 3", "unknown key batch_size outside the sections data, model, training, run."
-         " It belongs in [data]."),
-        ("[dat]", "unknown section [dat] outside the sections data, model, training, run. Did you"
+        ("batch_size = 3", "unknown key batch_size outside the sections data, model, training and"
+         " run. It belongs in [data]."),
+        ("[dat]", "unknown section [dat]; the sections are data, model, training and run. Did you"
          " mean data?"),
         ("[data]\nlearning_rte = 1", "unknown key learning_rte in [data]. Did you mean"
          " learning_rate? It belongs in [training]."),
@@ -103,9 +103,10 @@ def test_a_byte_order_mark_and_windows_lines_are_read(tmp_path):
 
 
 def test_settings_that_contradict_each_other_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="max_minutes depends on the clock"):
+    with pytest.raises(ConfigError, match="max_minutes depends on the clock.*--max-steps"):
         load_config(written(tmp_path, "[training]\ndeterministic = true\nmax_minutes = 1.0"))
-    with pytest.raises(ConfigError, match=r"min_seconds \(20\) must be below max_seconds \(15\)"):
+    words = r"min_seconds \(20\) must be below max_seconds \(15\): change --min-seconds or --max-"
+    with pytest.raises(ConfigError, match=words):
         load_config(written(tmp_path, "[data]\nmin_seconds = 20"))
 
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from shared.endpoints import (
     default_endpoint,
     make_private_directory,
     remove_socket,
+    remove_stale_sockets,
+    take_endpoint,
 )
 from shared.errors import ConfigError
 
@@ -179,3 +182,21 @@ def test_the_socket_of_a_run_that_is_alive_is_left_alone(tmp_path):
     os.close(claim)
     remove_socket(f"ipc://{path}")
     assert os.listdir(tmp_path) == []
+
+
+def test_sockets_that_killed_runs_left_behind_are_removed_and_those_in_use_are_not(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    stale, used, young = (default_endpoint(name) for name in ("stale", "used", "young"))
+    paths = [Path(endpoint.removeprefix("ipc://")) for endpoint in (stale, used, young)]
+    for endpoint, path in zip((stale, used, young), paths, strict=True):
+        os.close(take_endpoint(endpoint))
+        path.touch()
+    claim = take_endpoint(used)
+    for path in paths[:2]:
+        os.utime(path.parent, (1.0, 1.0))
+    remove_stale_sockets()
+    assert [path.parent.exists() for path in paths] == [False, True, True]
+    assert paths[1].exists() and paths[2].exists()
+    os.close(claim)

@@ -137,7 +137,7 @@ def test_a_flipped_bit_or_a_cut_never_loads_silently(saved):
         try:
             loaded = Index.load(saved)
         except DataError as error:
-            assert "Prepare the data again" in str(error)
+            assert "Remove that file and start the run once more" in str(error)
         else:
             # Only what no batch depends on may differ: lines, times and the reasons.
             assert loaded.fingerprint == good.fingerprint

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from shared.console.live_view import LiveView
+from shared.console.live_view import LastingStream, LiveView
 
 START_S = 1_000_000.0
 
@@ -137,12 +137,13 @@ def test_a_resized_terminal_gets_a_clean_screen():
 
 def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cached(draw):
     told = [
-        (f"data_worker-{n}", {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234})
+        (f"data_worker-{n}", {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234,
+                               "to_cache": 5678})
         for n in range(2)
     ]
     shown = draw(80, *told)
     assert "data GPU   100 %" in shown and "data GPU 1 100 %" in shown
-    assert shown.count("cached 1,234") == 2
+    assert shown.count("cached 1,234/5,678") == 2
 
 
 def test_on_a_low_terminal_the_bars_go_and_the_numbers_stay(draw):
@@ -150,3 +151,17 @@ def test_on_a_low_terminal_the_bars_go_and_the_numbers_stay(draw):
     assert len(shown.splitlines()) <= 16
     assert not re.search("[▁▂▃▄▅▆▇]{8}", shown)
     assert "98 %" in shown and "restarts" in shown and "waiting for" in shown
+
+
+def test_a_terminal_that_is_gone_does_not_end_the_run():
+    class Gone(io.StringIO):
+        def write(self, text=""):
+            raise OSError(5, "Input/output error")
+
+        flush = write
+
+    console = Console(file=LastingStream(Gone()), force_terminal=True, width=80)
+    with LiveView(50, START_S, console=console, now=Clock()) as view:
+        for worker, report in a_run():
+            view.report(worker, report)
+        view.say("⏹  SIGHUP: finishing the step and saving")

@@ -335,11 +335,12 @@ def test_the_fingerprint_knows_data_and_settings():
 def test_impossible_inputs_are_refused_in_words():
     with pytest.raises(ConfigError, match="batch_size is 0"):
         make_plan(batch_size=0)
-    with pytest.raises(DataError, match="left for training"):
+    with pytest.raises(DataError, match="left for training.*--val-fraction"):
         make_plan(split=np.ones(200, np.uint8))
-    with pytest.raises(DataError, match="row 3 has num_frames = 0"):
+    again = "Remove the run's index.safetensors and start the run once more"
+    with pytest.raises(DataError, match=f"row 3 has num_frames = 0. {again}"):
         make_plan(num_frames=np.where(np.arange(200) == 3, 0, 50))
-    with pytest.raises(DataError, match="should be equal"):
+    with pytest.raises(DataError, match=f"should be equal. {again}"):
         make_plan(speaker=np.zeros(3, np.int32))
     with pytest.raises(IndexError, match="no batch 99"):
         make_plan(total_train_batches=10)[0].batch(99)

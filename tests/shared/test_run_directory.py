@@ -50,7 +50,7 @@ def test_a_lock_has_one_holder_and_names_it(run):
         run.lock("launcher")
     assert str(caught.value) == (
         f"{run.path}: another launcher (pid {os.getpid()}) is using this run directory. "
-        "Wait for it to end, or choose another --run-dir."
+        "Wait for it to end, or choose another --run-dir (--run for workers started by hand)."
     )
     os.close(lock)
     os.close(run.lock("launcher"))
@@ -106,3 +106,15 @@ def test_a_result_reads_the_whole_lines_of_the_run_s_metrics(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 3.5}\n{"step": 2, "lo')
     assert result.metrics() == [{"step": 1, "loss": 3.5}]
     assert RunResult(0, "finished", str(tmp_path), 0).finished
+
+
+def test_what_a_killed_process_had_not_put_in_its_place_is_removed(run):
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                           capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+    left, mine = f".config.toml.{ended}.0123abcd", f".config.toml.{os.getpid()}.0123abcd"
+    for name in (left, mine, ".model process.lock", "config.toml"):
+        (run.path / name).touch()
+    run.remove_leftovers()
+    assert sorted(path.name for path in run.path.iterdir()) == sorted(
+        [mine, ".model process.lock", "config.toml"]
+    )

@@ -12,11 +12,14 @@ from shared.supervision import (
     RESTART_WINDOW_S,
     SPEAKING,
     STANDING_BY,
+    WAITING,
     AskToStop,
     DumpStack,
     Exited,
     Finish,
+    GiveUp,
     Kill,
+    Looked,
     Reported,
     Spawn,
     StopAsked,
@@ -271,7 +274,117 @@ def test_deaths_that_are_long_past_do_not_count():
     supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
     for _ in range(5):
         now_s += RESTART_WINDOW_S + 1
+        supervisor.handle(Reported(DATA, "progress", now_s, count=1))
         assert without_words(supervisor.handle(Exited(DATA, 1, now_s))) == [Spawn(DATA)]
+
+
+@pytest.mark.parametrize("apart_s", [210.0, 700.0, 1900.0])
+@pytest.mark.parametrize("worker", [DATA, MODEL])
+def test_a_worker_that_never_gets_any_further_ends_the_run_however_long_it_takes(worker, apart_s):
+    supervisor, now_s, ended = started(max_restarts=3), 0.0, 0
+    other = MODEL if worker == DATA else DATA
+    supervisor.handle(Reported(other, "phase", 0.0, "training", 0.0))
+    supervisor.handle(Reported(MODEL, "progress", 0.0, count=70))
+    while ended < 20:
+        now_s += apart_s
+        supervisor.handle(Ticked(now_s - apart_s + 9))  # past any delay before its start
+        supervisor.handle(Reported(worker, "phase", now_s - 1, "starting", 0.0))
+        if worker == MODEL:  # from its last checkpoint up to where it was killed before
+            supervisor.handle(Reported(MODEL, "progress", now_s - 1, count=70))
+        actions, ended = supervisor.handle(Exited(worker, -signal.SIGKILL, now_s)), ended + 1
+        if AskToStop(other) in actions:
+            break
+    assert ended == 4
+    (finish,) = supervisor.handle(Exited(other, 130, now_s))
+    assert finish.exit_code == 1 and "without getting any further" in finish.cause
+    assert f"First cause: {worker}: killed by SIGKILL" in finish.cause
+
+
+def test_a_worker_that_gets_further_each_time_is_started_again_for_ever():
+    supervisor, now_s = started(max_restarts=3), 0.0
+    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 0.0))
+    for batch in range(1, 50):
+        now_s += 300.0
+        supervisor.handle(Reported(MODEL, "progress", now_s - 1, count=batch))
+        assert Spawn(MODEL) in supervisor.handle(Exited(MODEL, -signal.SIGKILL, now_s))
+
+
+def test_a_process_that_a_signal_stopped_is_a_hang_in_any_phase():
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 1.0, "compiling", 1800.0))
+    supervisor.handle(Ticked(1.5))
+    supervisor.handle(Looked(MODEL, False, 2.0))
+    for second in range(3, 12):
+        supervisor.handle(Looked(MODEL, True, float(second)))
+        assert supervisor.handle(Ticked(float(second))) == []
+    supervisor.handle(Looked(MODEL, True, 12.0))
+    assert supervisor.handle(Ticked(12.0)) == [
+        Tell(f"⚠️  {MODEL}: stopped by a signal for 9 s while compiling; its stack is in its log"),
+        DumpStack(MODEL),
+    ]
+
+
+def test_a_process_that_goes_on_in_time_was_not_hanging():
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 1.0, "compiling", 1800.0))
+    for second in range(1, 60):
+        supervisor.handle(Looked(MODEL, second % 7 != 0, float(second)))
+        assert supervisor.handle(Ticked(float(second))) == []
+
+
+def standing_still(data_counts=(5, 5), phase=WAITING):
+    """A model worker that waits while the data worker says that it has nothing to do."""
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 0.5, phase, 60.0))
+    supervisor.handle(Reported(DATA, "phase", 0.5, "serving", 8.0))
+    found = []
+    for second in range(1, 100):
+        supervisor.handle(Reported(MODEL, "progress", float(second), count=9))
+        supervisor.handle(Reported(DATA, "progress", float(second), count=data_counts[second % 2]))
+        found += supervisor.handle(Ticked(float(second)))
+    return found
+
+
+def test_a_run_in_which_everyone_waits_for_the_other_is_noticed_and_begun_anew():
+    found = standing_still()
+    assert found[:2] == [
+        Tell(f"⚠️  {MODEL}: waiting for 60 s for data that nobody is making; "
+             "its stack is in its log"),
+        DumpStack(MODEL),
+    ]  # fmt: skip
+    assert found[2] == Kill(MODEL)
+
+
+def test_a_model_worker_that_waits_for_data_that_is_being_made_just_waits():
+    assert standing_still(data_counts=(5, 6)) == []
+    assert standing_still(phase="training") == []
+
+
+def test_a_process_that_can_not_be_killed_is_not_waited_for():
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "phase", 0.5, "training", 0.0))
+    supervisor.handle(Reported(DATA, "phase", 1.0, "serving", 8.0))
+    tick_until(supervisor, 9.1)
+    assert supervisor.handle(Ticked(10.2)) == [Kill(DATA)]
+    for second in range(11, 15):
+        assert without_words(supervisor.handle(Ticked(second + 0.3))) in ([], [Kill(DATA)])
+    told, *acted = supervisor.handle(Ticked(15.5))
+    assert "not even SIGKILL" in told.text
+    assert without_words(acted) == [GiveUp(DATA), Spawn(DATA)]
+
+
+def test_a_stop_does_not_wait_for_a_process_that_can_not_be_killed():
+    supervisor = started()
+    supervisor.handle(Reported(MODEL, "progress", 0.5))
+    supervisor.handle(StopAsked(1.0))
+    supervisor.handle(Exited(MODEL, 130, 2.0))
+    now_s, finish = 2.0, None
+    while finish is None and now_s < 30.0:
+        now_s += 0.5
+        finish = next(
+            (a for a in supervisor.handle(Ticked(now_s)) if isinstance(a, Finish)), None
+        )
+    assert finish.exit_code == 130 and now_s < 15.0
 
 
 def test_no_restarts_means_the_first_death_ends_the_run():
@@ -338,7 +451,7 @@ def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did
     assert supervisor.handle(Ticked(19.1)) == [Kill(DATA)]  # all within 20 s of the stop
     (finish,) = supervisor.handle(Exited(DATA, -signal.SIGKILL, 19.2))
     assert finish.exit_code == 1
-    assert "did not save: killed by SIGKILL" in finish.cause
+    assert "did not save (not done after 15 s, so ended)" in finish.cause
 
 
 @pytest.mark.parametrize("phase", [SPEAKING, CLOSING])
@@ -403,7 +516,10 @@ def test_silence_past_the_deadline_is_a_hang_with_a_stack_and_then_a_kill():
     ]
     assert supervisor.handle(Ticked(10.0)) == []
     assert supervisor.handle(Ticked(10.1)) == [Kill(DATA)]
-    assert without_words(supervisor.handle(Exited(DATA, -signal.SIGKILL, 10.2))) == [Spawn(DATA)]
+    assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 10.2)) == [
+        Tell(f"⚠️  {DATA}: no progress for 8 s while serving; starting it again"),
+        Spawn(DATA),
+    ]
 
 
 def test_progress_puts_the_deadline_off():
@@ -510,6 +626,9 @@ class World:
             elif isinstance(action, Finish):
                 assert not self.alive, "finished while a process is alive"
                 self.finishes.append(action)
+            elif isinstance(action, GiveUp):
+                assert action.worker in self.alive
+                self.alive.discard(action.worker)
             elif isinstance(action, (AskToStop, Kill, DumpStack)):
                 assert action.worker in self.alive
                 self.stop_begun |= isinstance(action, AskToStop)

@@ -110,7 +110,7 @@ def test_a_worker_that_tells_much_but_does_nothing_is_replaced_and_its_stack_is_
     run, said = launch(HANGS_ONCE, on_report=on_report)
     assert run.watch().finished, said
     assert any("no progress" in line and "while serving; its stack is in" in line for line in said)
-    assert f"⚠️  {DATA}: killed by SIGKILL; starting it again" in said
+    assert any(line.endswith("while serving; starting it again") for line in said)
     assert "data_worker.py" in (tmp_path / "run" / f"{DATA}.log").read_text()
 
 

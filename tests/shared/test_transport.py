@@ -235,7 +235,8 @@ def test_a_port_that_is_taken_is_a_sentence(context):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ConfigError, match="can't listen there.*Choose another --endpoint"):
+        choose = r"Choose another --endpoint \(--listen and --connect for workers started by hand"
+        with pytest.raises(ConfigError, match=f"can't listen there.*{choose}"):
             ServerSocket(endpoint, "run", context)
 
 

@@ -25,13 +25,25 @@ def test_the_largest_cause_is_named_with_the_flag_and_value_that_would_mend_it()
     found = verdict(record())
     assert found.waiting_for == "decoding" and found.wait_share == pytest.approx(0.5)
     # 200 ms of reader time for each batch of 50 ms: four readers, and a fifth of headroom.
-    assert str(found) == "waiting for: decoding (50% of the time); try --num-workers 5"
+    assert str(found) == (
+        "waiting for: decoding (40% of the time, 50% with all else); try --num-workers 5"
+    )
+    alone = verdict(record(waited_for={"decoding": 49.0}))
+    assert str(alone).startswith("waiting for: decoding (49% of the time, 50% with all else)")
+    assert str(verdict(record(waited_for={"decoding": 50.0}, data_wait_ms=50.0))).startswith(
+        "waiting for: decoding (50% of the time); try"
+    )
 
 
 def test_a_model_that_hardly_waits_is_the_limit_itself():
     found = verdict(record(waited_for={"decoding": 1.0}))
     assert found.waiting_for == "" and found.advice == ""
     assert "the model is the limit" in str(found)
+
+
+def test_waiting_without_a_cause_is_not_called_none():
+    found = verdict(record(waited_for={}, data_wait_ms=50.0))
+    assert str(found) == "waiting for: a cause that was not recorded (50% of the time)"
 
 
 def test_nothing_measured_is_no_verdict():
