@@ -4,9 +4,9 @@
 
 A bad row is left out and named, an impossible run ends with 2, GPUs that are not there with 1;
 always in a sentence or two, never with a traceback. Prints a table; exit code 1 when anything ends
-otherwise or takes longer than 3 s. Damaged checkpoints and what else goes wrong around a run follow,
-with real workers and without that limit (bad_situations.py). Thousands of damages to checkpoint files
-are in checkpoint_damage.py, what comes over the wire in fuzz.py.
+otherwise or takes longer than 3 s. Damaged checkpoints and what else goes wrong around a run
+follow, with real workers and without that limit (bad_situations.py). Thousands of damages to
+checkpoint files are in checkpoint_damage.py, what comes over the wire in fuzz.py.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ STOPPED_WITHIN_S = 20.0
 DEADLINE_S = 180.0
 INTERRUPTED = 130
 OLDER, NEWEST = 4, 8  # the steps that the run made for all of them has checkpoints of
-GONE_ON_TO = OLDER + 2
 
 
 class Process:
@@ -53,8 +52,8 @@ class Process:
     ):
         """`within` is a command that runs ours; variables that are None are taken away."""
         self._output = folder / f"output-{len(list(folder.glob('output-*')))}.txt"
-        given = {**os.environ, "TANDEM_CACHE": str(folder / "cache"),
-                 "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": str(ROOT), **environment}  # fmt: skip
+        given = {**os.environ, "TANDEM_CACHE": str(folder / "cache"), "XDG_RUNTIME_DIR": str(folder),
+                 "PYTHONPATH": str(ROOT), **environment}  # fmt: skip
         with open(self._output, "wb") as output:
             self._process = subprocess.Popen(
                 [*within, sys.executable, *arguments], cwd=ROOT,
@@ -190,11 +189,9 @@ def begun_run() -> Path:
     """The folder of a run with two checkpoints."""
     folder = place_for_all() / "begun"
     folder.mkdir()
-    found = start_run(folder, "--max-steps", str(NEWEST)).problems(0, "Finished")
-    # The best one is a third; the situations are about what comes before the newest.
-    for best in (folder / "run" / "checkpoints").glob("best-*"):
-        shutil.rmtree(best)
-    if found:
+    # Without a validation none is kept as the best, which would be a third, as new as the newest.
+    flags = ["--max-steps", str(NEWEST), "--val-fraction", "0"]
+    if found := start_run(folder, *flags).problems(0, "Finished"):
         raise RuntimeError(f"the run that all begin with failed: {'; '.join(found)}")
     return folder
 
@@ -205,17 +202,22 @@ def copy_begun(folder: Path) -> Path:
     return folder / "run" / "checkpoints" / f"step-{NEWEST:08d}"
 
 
-def older_is_used(folder: Path, damage: Callable[[Path], object], said: str = "") -> list[str]:
-    """The newest checkpoint is passed over with a message, and the stream goes on unchanged."""
-    newest = copy_begun(folder)
+def older_is_used(
+    folder: Path, damage: Callable[[Path], object], said: str, num_more: int
+) -> list[str]:
+    """The newest checkpoint is passed over with a message, and the stream goes on unchanged.
+
+    With `num_more` 0 it is seen where it would go on, which takes half of the time.
+    """
+    newest, steps = copy_begun(folder), OLDER + num_more
     damage(newest)
     words = [f"{newest} is passed over: ", said] if said else []
     words += [f"Continuing from step {OLDER} ", "Finished"]
-    found = start_run(folder, "--max-steps", str(GONE_ON_TO)).problems(0, *words)
+    found = start_run(folder, "--max-steps", str(steps)).problems(0, *words)
     trained, undisturbed = (
-        read_lines(each / "run" / "audit.jsonl")[:GONE_ON_TO] for each in (folder, begun_run())
+        read_lines(each / "run" / "audit.jsonl")[:steps] for each in (folder, begun_run())
     )
-    return found + other_batches(folder, GONE_ON_TO) + (
+    return found + other_batches(folder, steps) + (
         [] if trained == undisturbed else ["its batches are others than those of the first run"]
     )  # fmt: skip
 
@@ -228,7 +230,7 @@ def refused(
     change(newest)
     checkpoints = newest.parent
     before = {path: path.stat().st_mtime_ns for path in checkpoints.rglob("*")}
-    found = start_run(folder, "--max-steps", str(GONE_ON_TO), *flags).problems(code, "❌", said)
+    found = start_run(folder, "--max-steps", str(OLDER + 2), *flags).problems(code, "❌", said)
     after = {path: path.stat().st_mtime_ns for path in checkpoints.rglob("*")}
     return found if after == before else [*found, "the checkpoints were touched"]
 
@@ -307,7 +309,7 @@ def read_only_checkpoints(folder: Path) -> list[str]:
     mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
     within = ["unshare", "-Urm", "sh", "-c", mount, str(place)]
     run = start_run(folder, "--max-steps", str(NEWEST + 1), within=within)
-    return run.problems(1, "Read-only file system", "choose another --run-dir", "could not be saved")
+    return run.problems(1, "Read-only file system", "another --run-dir", "could not be saved")
 
 
 def small_run(folder: Path, **settings) -> list[str]:
@@ -377,8 +379,8 @@ class Situation(NamedTuple):
     always_tested: bool = False  # by `make test`; the others by its long version
 
 
-def _older(name: str, damage: Callable[[Path], object], said: str = "", always: bool = False):
-    return Situation(name, lambda folder: older_is_used(folder, damage, said), always)
+def _older(name: str, damage: Callable, said: str, num_more: int = 0, always: bool = False):
+    return Situation(name, lambda folder: older_is_used(folder, damage, said, num_more), always)
 
 
 def _refused(name: str, code: int, said: str, change: Callable, *flags: str, always: bool = False):
@@ -402,10 +404,10 @@ SITUATIONS = (
            "ema.safetensors has 0 bytes instead of"),
     _older("flipped bit", lambda newest: flip_bit(newest / "weights.safetensors"),
            "its SHA-256 differs", always=True),
-    _older("NaN weights with the right sums", put_nan, "holds NaN or infinity"),
+    _older("NaN weights with the right sums", put_nan, "holds NaN or infinity", num_more=2),
     _older("checkpoint of a newer format", lambda newest: write_manifest(newest, format_version=2),
            "a newer Tandem wrote it"),
-    _older("newest step deleted", shutil.rmtree),
+    _older("newest step deleted", shutil.rmtree, "", num_more=2),
     _refused("all checkpoints damaged", 1, "None of the 2 checkpoints in", damage_all, always=True),
     _refused("begun with another model size", 2, "was begun with model_size = 'tiny'",
              lambda newest: None, "--model-size", "small", always=True),

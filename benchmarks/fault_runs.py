@@ -74,8 +74,7 @@ class Run:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                # A shell's background has it ignored, and then nothing hears the first signals.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                preexec_fn=_hear_signals,
             )
         self.started_s = time.monotonic()
         self.lives: dict[str, Life] = {}
@@ -188,6 +187,12 @@ class Run:
                 if path.is_socket() or maker_of(path.name) in self.every_pid:
                     found.append(str(path))
         return found
+
+
+def _hear_signals() -> None:
+    """A shell's background and nohup have them ignored; a person's terminal does not."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class _Tail:

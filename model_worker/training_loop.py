@@ -91,6 +91,7 @@ class TrainingLoop:
         self._saved_step = position.step or None  # a position beyond 0 is a checkpoint's
         self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
         self._validating_s = 0.0  # so far, of the validation under way
+        self._save_error = ""  # of the save before, if it failed
         self._declared = ("", 0.0)  # phase and its deadline
         self._told_s = 0.0
         self._turns_told = -1  # of the receiving thread
@@ -359,11 +360,13 @@ class TrainingLoop:
             self._parts.reporter.say(f"⚠️  Going back to the last checkpoint. {error}")
             raise RollBack from error
         except CheckpointError as error:
-            self._parts.reporter.say(f"⚠️  The checkpoint was not saved: {error}")
+            if str(error) != self._save_error:
+                self._parts.reporter.say(f"⚠️  The checkpoint was not saved: {error}")
+            self._save_error = str(error)
             if self._training.on_save_error == "stop":
                 raise TandemError(f"the checkpoint could not be saved: {error}") from error
             return
-        self._saved_step = self._position.step
+        self._saved_step, self._save_error = self._position.step, ""
 
     def _end(self, code: int) -> int:
         if self._in_group:
@@ -391,6 +394,6 @@ class TrainingLoop:
             if pause_s is not None:
                 time.sleep(pause_s)
         raise TandemError(
-            f"the last checkpoint, of step {self._position.step}, could not be saved. The same "
-            "command goes on from the one before."
+            f"the last checkpoint, of step {self._position.step}, could not be saved. "
+            f"{self._save_error} Once that is mended, the same command goes on from the one before."
         )
