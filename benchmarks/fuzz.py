@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from fuzz_messages import GOOD_MESSAGES, damaged_message
 
 from model_worker import ticket_ledger as ledgers
-from model_worker.receiver import Expected, Receiver
+from model_worker.admission import Expected
+from model_worker.receiver import Receiver
 from shared import codec, messages
 from shared.batch_memory import BatchMemory, PeerMemory
 from shared.errors import ProtocolError

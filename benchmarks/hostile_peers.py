@@ -43,7 +43,8 @@ import zmq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from model_worker.receiver import Expected, Receiver
+from model_worker.admission import Expected
+from model_worker.receiver import Receiver
 from model_worker.ticket_ledger import TicketLedger
 from shared import codec, messages
 from shared.array_block import ArrayBlock

@@ -18,6 +18,7 @@ import numpy as np
 import zmq
 
 from model_worker import ticket_ledger as ledger_module
+from model_worker.admission import Expected
 from model_worker.batch_queue import BatchQueue, ReceivedBatch
 from model_worker.peer_limits import PeerLimits
 from model_worker.ticket_ledger import TicketLedger
@@ -40,7 +41,6 @@ _EXCLUSIONS_PER_MESSAGE = 4000
 _REFUSALS_LOGGED = 20
 _REFUSALS_COUNTED_EVERY_S = 60.0
 _MAX_PEERS = 256
-_MAX_NAME = 128
 _MAX_UNMAPPED = 256  # batches of a peer, one after the other; more than can be on their way at once
 
 
@@ -60,18 +60,6 @@ class _Peer:
         """Tickets of batches that are trained: some were taken back, and are never answered."""
         for number in [number for number in self.asked_s if number < batch]:
             del self.asked_s[number]
-
-
-@dataclasses.dataclass(frozen=True)
-class Expected:
-    """What a data process must show to be let in."""
-
-    run: str
-    index_fingerprint: str
-    plan_fingerprint: str
-    device_kind: str
-    num_rows: int
-    tensorflow: str | None = None  # its version; None: any
 
 
 class Receiver:
@@ -292,7 +280,7 @@ class Receiver:
             self._socket.send(peer, messages.Refused(_plain(reason)))
 
     def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
-        reason = self._mismatch(received.run, hello)
+        reason = self._expected.mismatch(received.run, hello)
         is_new = peer not in self._peers
         if not reason and is_new:
             self._make_room(received, hello)
@@ -346,25 +334,6 @@ class Receiver:
                     "of them another --name to tell them apart.",
                     known.name, known.pid, hello.pid,
                 )  # fmt: skip
-
-    def _mismatch(self, run: str, hello: messages.Hello) -> str | None:
-        expected = self._expected
-        if not 0 < len(hello.worker) <= _MAX_NAME or not hello.worker.isprintable():
-            return f"its name is not one of 1 to {_MAX_NAME} printable characters."
-        if run != expected.run:
-            return "this model process serves another run. Give both workers the same --run."
-        if hello.index_fingerprint != expected.index_fingerprint:
-            return "the index differs from the model process's. Copy the run directory again."
-        if hello.plan_fingerprint != expected.plan_fingerprint:
-            return "the settings differ from the model process's. Copy the run's config.toml again."
-        if hello.device_kind != expected.device_kind:
-            return _other_device(hello.device_kind[:20], expected.device_kind)
-        if expected.tensorflow not in (None, hello.tensorflow):
-            return (
-                f"it has TensorFlow {hello.tensorflow[:20]} where the model process has "
-                f"{expected.tensorflow}, which may make other batches. Install the same one."
-            )
-        return None
 
     def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
         if self._is_unmapped(peer, message):
@@ -487,23 +456,6 @@ class Receiver:
             known.known_exclusions += len(entries)
         known.asked_s[batch] = time.monotonic()
         return self._socket.send(peer, messages.MakeBatch(batch, version))
-
-
-_DEVICES = {"cpu": "the CPU", "gpu": "a GPU", "fake": "a fake GPU"}
-
-
-def _other_device(found: str, expected: str) -> str:
-    """Why a data process that computes on another kind of device is refused, and the remedy."""
-    if expected == "cpu":
-        remedy = "Start it without --gpu, with this run's config.toml."
-    elif "fake" in (found, expected):
-        remedy = "Copy the run's config.toml again."
-    else:
-        remedy = "Start it with --gpu N."
-    return (
-        f"it computes on {_DEVICES.get(found, found)}, but this run's data processes on "
-        f"{_DEVICES.get(expected, expected)}, which would make other batches. {remedy}"
-    )
 
 
 def _plain(text: str) -> str:

@@ -10,12 +10,13 @@ import keras
 import tensorflow as tf
 
 from model_worker.acoustic_model import Statistics, build_model
+from model_worker.admission import Expected
 from model_worker.bad_utterances import BadUtterances
 from model_worker.checkpoint_files import Checkpoint, CheckpointStore
 from model_worker.device_prefetch import DevicePrefetch
 from model_worker.initial_weights import load_initial_weights
 from model_worker.progress_log import ProgressLog
-from model_worker.receiver import Expected, Receiver
+from model_worker.receiver import Receiver
 from model_worker.roll_backs import RollBacks
 from model_worker.run_logs import Quarantine, cut_back
 from model_worker.samples import Samples

@@ -17,8 +17,9 @@ import zmq
 from data_worker import assembly, audio, serving, standing_by
 from data_worker.features import FeatureExtractor
 from data_worker.preparation.prepare import prepare
+from model_worker.admission import Expected
 from model_worker.device_prefetch import DevicePrefetch
-from model_worker.receiver import Expected, Receiver
+from model_worker.receiver import Receiver
 from model_worker.ticket_ledger import TicketLedger
 from shared.config import Config, DataConfig
 from shared.cores import BusyMeter

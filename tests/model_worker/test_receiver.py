@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import zmq
 
+from model_worker import admission
+from model_worker.admission import Expected
 from model_worker import receiver as receiver_module
 from model_worker.batch_queue import StreamEnded
-from model_worker.receiver import Expected, Receiver
+from model_worker.receiver import Receiver
 from model_worker.ticket_ledger import TicketLedger
 from shared import codec, messages
 from shared.array_block import ArrayBlock
@@ -212,7 +214,7 @@ def test_a_worker_of_something_else_is_refused_with_the_reason(start, changes, r
     ],
 )
 def test_another_kind_of_device_is_named_with_its_remedy(found, expected, words, remedy):
-    said = receiver_module._other_device(found, expected)
+    said = admission._other_device(found, expected)
     assert said.startswith(
         f"it computes on {words[0]}, but this run's data processes on {words[1]}, which would make "
         f"other batches. {remedy}"
