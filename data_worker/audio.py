@@ -59,15 +59,14 @@ def load_utterance(
             holds values that are not finite; `transient` if reading it again may help.
     """
     audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_piece))
+    if sample_rate_expected != SAMPLE_RATE:
+        audio = _resample(as_float(audio), sample_rate_expected)
     peak = peak_of(audio)
     if not math.isfinite(peak):
         raise AudioError(
-            f"{path}: {np.count_nonzero(~np.isfinite(audio))} samples are not finite numbers. "
-            f"Export the recording again, or take it out of the metadata."
+            f"{path}: holds samples that are not finite numbers. Export the recording again, or "
+            f"take it out of the metadata."
         )
-    if sample_rate_expected != SAMPLE_RATE:
-        audio = _resample(as_float(audio), sample_rate_expected)
-        peak = peak_of(audio)
     return as_float(audio, PEAK / max(peak, _SMALLEST_PEAK) if normalise else 1.0)
 
 
@@ -151,7 +150,7 @@ def _decode(
                     f"{_CHANGED}"
                 )
             # Read from the beginning: compressed formats do not seek to an exact sample.
-            audio = read_stored(file, end)
+            audio = read_stored(file, end, as_it_is=sample_rate_expected == SAMPLE_RATE)
     except soundfile.LibsndfileError as error:
         raise AudioError(
             f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "

@@ -90,12 +90,13 @@ def test_a_file_that_is_too_short_or_has_another_rate_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_samples_that_are_not_numbers_are_refused(tmp_path, bad):
-    samples = tone(22_050)
+@pytest.mark.parametrize("rate", [22_050, 44_100, 16_000])
+def test_samples_that_are_not_numbers_are_refused_resampled_or_not(tmp_path, bad, rate):
+    samples = tone(rate)
     samples[77] = bad
-    path = written(tmp_path / "a.wav", samples, 22_050, subtype="FLOAT")
-    error = failure_of(path, 0, 22_050, 22_050, True)
-    assert "1 samples are not finite" in str(error) and not error.transient
+    path = written(tmp_path / "a.wav", samples, rate, subtype="FLOAT")
+    error = failure_of(path, 0, rate, rate, True)
+    assert "holds samples that are not finite" in str(error) and not error.transient
 
 
 @pytest.mark.parametrize("content", [b"", b"RIFF", b"not audio at all" * 100])
@@ -138,9 +139,9 @@ def test_every_piece_that_storage_gives_is_told_of_and_then_only_decoding_is_lef
     told, read_stored = [], audio.read_stored
     path = written(tmp_path / "a.wav", tone(22_050, seconds), 22_050)
 
-    def decode(file, count):
+    def decode(file, count, **settings):
         told.append("decoding")
-        return read_stored(file, count)
+        return read_stored(file, count, **settings)
 
     monkeypatch.setattr(audio, "read_stored", decode)
     load_utterance(path, 0, round(seconds * 22_050), 22_050, False, lambda: told.append("piece"))
