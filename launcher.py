@@ -27,9 +27,12 @@ def run(config):
     return train(with_fake_gpus(config), started_s=time.time())
 
 
+_NEEDED = ("numpy", "zmq", "msgpack", "pynvml", "soundfile", "tensorflow")
+
+
 def _is_equipped() -> bool:
     """Whether this is a Python that the program can run in: the likeliest slip of a new shell."""
-    return sys.version_info >= (3, 11) and importlib.util.find_spec("numpy") is not None
+    return sys.version_info >= (3, 11) and all(map(importlib.util.find_spec, _NEEDED))
 
 
 def main(arguments: list[str] | None = None) -> int:

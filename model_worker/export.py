@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import dataclasses
 import json
 import os
@@ -33,7 +34,16 @@ from shared.output_files import make_folder, npy_bytes
 from shared.text.symbols import SPECIAL
 from shared.worker_start import open_run, start_tensorflow
 
-_EXAMPLES = ("Hello, this is my voice.", "Hallo!", "سلام", "你好", "नमस्ते")
+# By language; the shorter ones for voices whose few recordings do not have every sound.
+_EXAMPLES = {
+    "en": ("Hello, this is my voice.", "Hello there.", "Hello."),
+    "de": ("Hallo, das ist meine Stimme.", "Hallo!"),
+    "fr": ("Bonjour, voici ma voix.", "Bonjour."),
+    "es": ("Hola, esta es mi voz.", "Hola."),
+    "fa": ("سلام",),
+    "cmn": ("你好",),
+    "hi": ("नमस्ते",),
+}
 
 
 def _work(arguments: list[str]) -> int:
@@ -123,7 +133,11 @@ def _about(index: Index, speakers: list[str], statistics: dict, step: int) -> di
 def _example(index: Index) -> tuple[str, str]:
     """A sentence in the voice's own script, and its symbols; at worst one of the corpus."""
     encoder = TextEncoder(index)
-    for text in _EXAMPLES:
+    language = str(index.text["language"] or "").partition("-")[0]
+    # Phonemes are made of any script, if need be letter by letter: then only its own will do.
+    by_sound = index.text["frontend"] == "phonemes"
+    known = [_EXAMPLES.get(language, ()), *(() if by_sound else _EXAMPLES.values())]
+    for text in itertools.chain(*known):
         before = len(encoder.unknown)
         pieces = encoder.encode(text)
         if len(pieces) == 1 and len(encoder.unknown) == before:

@@ -52,7 +52,7 @@ def open_run(
     """
     run = RunDirectory(flags.run)
     if not run.config.is_file() or not run.index.is_file():
-        raise InputError(f"{flags.run}: is not a run directory with data. {remedy}")
+        raise InputError(f"{flags.run}: holds no run whose data was looked at. {remedy}")
     return run, load_config(run.config)
 
 

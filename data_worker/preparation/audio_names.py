@@ -52,8 +52,10 @@ class AudioNames:
         ):
             for candidate in self._candidates(form):
                 folder, base = posixpath.split(candidate)
-                if base in self._listing(folder):
-                    return candidate
+                stem, suffix = posixpath.splitext(base)
+                for found in (base, stem + suffix.upper(), stem + suffix.lower()):
+                    if found in self._listing(folder):  # recorders write clip.WAV
+                        return posixpath.join(folder, found)
         sought = next(self._candidates(relative))
         raise BadName(f"there is no file {sought}", sought)
 

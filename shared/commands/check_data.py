@@ -27,7 +27,8 @@ def check_data_parser() -> PlainParser:
         prog="launcher.py check-data",
         usage="launcher.py check-data --train-data DIR [--html FILE] [--json] [data flags]",
         description="Look at every row of a data set as a run would, and say what is wrong with "
-        "it. Exit code 0 if every row can be used, 1 if some can't, 2 if none of it can.",
+        "it. Exit code 0 if every row can be used, 1 if some can't, 2 if "
+        "there is nothing to look at or too little to train on.",
     )
     parser.add_argument("--html", metavar="FILE", help="also write a page with pictures")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -42,6 +43,8 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
     Raises:
         InputError: a flag can't be, or there is nothing to look at.
     """
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--train-data", *arguments]
     flags = check_data_parser().parse_all(arguments)
     layers = [read_values(Path(flags.config))] if flags.config else []
     config = build_config(*layers, flags.values)

@@ -198,7 +198,8 @@ def _summary_in_words(summary: dict, config: Config) -> str:
     cached = ", known from before" if summary["cached"] else f" in {summary['seconds']:.0f} s"
     lines = [
         f"   {summary['usable']} utterances, {summary['hours']:.2f} hours, "
-        f"{summary['speakers']} speaker(s): {summary['train']} to train, "
+        f"{summary['speakers']} speaker{'s' * (summary['speakers'] != 1)}: "
+        f"{summary['train']} to train, "
         f"{summary['validation']} held out (looked at{cached})"
     ]
     left_out = summary["bad"] + summary["filtered"]
@@ -208,6 +209,8 @@ def _summary_in_words(summary: dict, config: Config) -> str:
             "filtered); quarantine.jsonl names each"
         )
         lines += [f"     {reason}" for reason in summary["first_reasons"]]
+        if left_out > len(summary["first_reasons"]):
+            lines.append(f"     and {left_out - len(summary['first_reasons'])} more")
     if summary["unspoken"]:
         named = "  ".join(summary["unspoken"][:_UNSPOKEN_SHOWN])
         more = len(summary["unspoken"]) - _UNSPOKEN_SHOWN

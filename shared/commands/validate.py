@@ -48,6 +48,8 @@ def main(arguments: list[str]) -> int:
     else:
         say_plainly("🎉 All validation checks passed!")
         say_plainly("Your system is ready for dual-GPU training.")
+        if flags.fake_gpus:
+            say_plainly("That is, on fake GPUs; run it without --fake-gpus where there are real ones.")
     if output is not None:
         write_json(output, {"passed": passed, "checks": checks, "logs": logs})
     return 0 if passed else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
-from shared.console.pictures import MODEL, bars, draw
+from shared.console.pictures import MODEL, bars, draw, plain_ticks
 
 _MOST_ROWS = 5_000  # of a table; a page of more is no longer read
 _SPEAKERS_SHOWN = 60
@@ -134,7 +134,7 @@ def _symbols(summary: dict) -> str:
         axes = figure.subplots()
         axes.bar(range(len(drawn)), [s["count"] for s in drawn], color=MODEL, alpha=0.85)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,.0f}")
+        plain_ticks(axes)
         axes.set_xticks(range(len(drawn)), [_visible(s["symbol"]) for s in drawn])
         axes.tick_params(axis="x", length=0)
         axes.set_xlim(-0.6, len(drawn) - 0.4)

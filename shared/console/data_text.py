@@ -46,6 +46,9 @@ def findings_in_words(findings: dict, width: int) -> list[str]:
         lines += ["", *_wrapped(f"❌ A run would refuse this: {summary['refusal']}", width, "   ")]
     elif not findings["problems"]:
         lines += ["", f"✅ All {summary['usable']:,} rows can be used."]
+    else:
+        words = f"✅ A run would use {summary['usable']:,} rows and leave out {len(findings['problems']):,}."
+        lines += ["", words]
     return lines
 
 
@@ -77,7 +80,7 @@ def _numbers(summary: dict, width: int) -> Iterator[str]:
         f"{s['name']} ({s['utterances']:,}, {s['hours']:.2f} h)" for s in speakers[:8]
     )
     more = f" and {len(speakers) - 8:,} more" if len(speakers) > 8 else ""
-    yield from _wrapped(f"{len(speakers):,} speaker(s): {named}{more}.", width, "   ", "   ")
+    yield from _wrapped(f"{len(speakers):,} speaker{'s' * (len(speakers) != 1)}: {named}{more}.", width, "   ", "   ")
     rates = ", ".join(f"{int(rate):,} Hz ({n:,})" for rate, n in summary["sample_rates"].items())
     yield from _wrapped(f"Sample rates: {rates}.", width, "   ", "   ")
 

@@ -11,6 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from shared.console.page import text
 
@@ -75,3 +76,10 @@ def bars(
 def legend_above(axes: Axes, columns: int) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2,
                 handlelength=1.2, columnspacing=1.4)
+
+
+def plain_ticks(axes: Axes) -> None:
+    """Numbers as people write them on a logarithmic axis: 0.2, 0.5, 1, 2; no powers of ten."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())

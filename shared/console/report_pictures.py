@@ -20,6 +20,7 @@ from shared.console.pictures import (
     THIRD,
     draw,
     legend_above,
+    plain_ticks,
 )
 from shared.console.run_story import RunStory, number, numbers
 from shared.verdict import Measured, in_words
@@ -109,7 +110,7 @@ def losses(story: RunStory) -> str:
             axes.set_xlabel("step")
             if axes.lines and _spans_decades(axes):
                 axes.set_yscale("log")
-                axes.yaxis.set_major_formatter("{x:g}")
+                plain_ticks(axes)
         legend_above(left, 2)
         if parts:
             legend_above(right, min(4, len(parts)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import statistics
+import time
 from pathlib import Path
 
 from shared.config import Config
@@ -15,6 +17,7 @@ from shared.run_directory import RunDirectory
 from shared.run_environment import read_environment
 
 _RESTART_WORDS = ("starting it again", "its spare takes over")
+_START = "📁"  # as the line begins that says where the run is, at every start
 _ENDINGS = ("🏁", "⏹", "❌")
 _STAMP_CHARACTERS = 20  # of a launcher.log line: its date and time
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
@@ -67,8 +70,9 @@ def read_run(run_dir: str | Path) -> RunStory:
         config = None  # of another version; its text is shown all the same
     records = [record for record in _json_lines(run.metrics) if _is_number(record.get("step"))]
     steps = [record for record in records if "step_ms" in record and _is_number(record.get("time"))]
-    clock_s, pauses_s = _running_clock([float(record["time"]) for record in steps])
     said = _said(run.launcher_log)
+    starts_s = [_seconds(when) for when, line in said if line.startswith(_START)]
+    clock_s, pauses_s = _running_clock([float(record["time"]) for record in steps], starts_s)
     versions, devices = read_environment(run)
     endings = [line for _, line in said if line.startswith(_ENDINGS)]
     return RunStory(
@@ -132,15 +136,29 @@ def _said(path: Path) -> list[tuple[str, str]]:
     return [(line[: _STAMP_CHARACTERS - 1], line[_STAMP_CHARACTERS:]) for line in lines]
 
 
-def _running_clock(times_s: list[float]) -> tuple[list[float], list[float]]:
-    """Seconds since the first logged step, pauses left out; and where those were."""
+def _seconds(stamp: str) -> float:
+    """time.time() of a line of launcher.log; nan where it has no date."""
+    try:
+        return time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S"))
+    except ValueError:
+        return math.nan
+
+
+def _running_clock(
+    times_s: list[float], starts_s: list[float]
+) -> tuple[list[float], list[float]]:
+    """Seconds since the first logged step, pauses left out; and where those were.
+
+    `starts_s`: when the run was started, or gone on with, as far as it is written down.
+    """
     if not times_s:
         return [], []
     gaps_s = [max(0.0, later - earlier) for earlier, later in itertools.pairwise(times_s)]
     usual_s = statistics.median(gaps_s) if gaps_s else 0.0
     clock_s, pauses_s = [0.0], []
-    for gap_s in gaps_s:
-        if gap_s > max(_PAUSE_S, 20 * usual_s):
+    for gap_s, begun_s in zip(gaps_s, times_s, strict=False):
+        was_started = any(begun_s < start_s < begun_s + gap_s for start_s in starts_s)
+        if was_started or gap_s > max(_PAUSE_S, 20 * usual_s):
             pauses_s.append(clock_s[-1])
             gap_s = usual_s
         clock_s.append(clock_s[-1] + gap_s)

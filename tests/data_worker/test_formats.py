@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from data_worker.preparation.audio_names import AudioNames
 from data_worker.preparation import formats
 from data_worker.preparation.formats import look, parse
 from shared.errors import DataError
@@ -302,3 +303,11 @@ def test_the_digest_changes_with_the_metadata_and_not_with_the_place(folder, tmp
     assert formats.digest(look(str(copy), "auto", 0)) == before
     folder.lay("a|Two.\n")
     assert formats.digest(source) != before
+
+
+@pytest.mark.parametrize("name", ["clip", "clip.wav", "clip.WAV", "wavs/clip.wav"])
+@pytest.mark.parametrize("on_disk", ["clip.WAV", "clip.wav"])
+def test_a_suffix_may_be_written_in_capitals(tmp_path, name, on_disk):
+    (tmp_path / "wavs").mkdir()
+    (tmp_path / "wavs" / on_disk).touch()
+    assert AudioNames(str(tmp_path)).find(name) == f"wavs/{on_disk}"

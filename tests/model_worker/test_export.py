@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from model_worker import export
 from model_worker.acoustic_model import Statistics, build_model
 from model_worker.exported_voice import ExportedVoice
 from shared.mel import log_mel
@@ -80,3 +82,24 @@ def test_a_recording_of_any_length_makes_a_reference(exported, num_samples):
     num_frames = min(num_samples // 256, 192)
     repeated = found[num_frames : 2 * num_frames]
     np.testing.assert_array_equal(repeated, found[: len(repeated)])
+
+
+def test_the_example_is_in_the_voice_s_own_language(monkeypatch):
+    class Encoder:
+        """Knows every sound but those of the long sentence, and reads any script."""
+
+        def __init__(self, index):
+            self.unknown = []
+
+        def encode(self, text):
+            self.unknown += ["ɔɪ"] * ("voice" in text)
+            return [SimpleNamespace(symbols=np.array([4, 5]))]
+
+    monkeypatch.setattr(export, "TextEncoder", Encoder)
+    index = SimpleNamespace(
+        text={"frontend": "phonemes", "language": "en-us"}, symbol_table=list("_<>?ab"), ids=["clip"],
+        symbols=[np.array([5, 5])],
+    )  # fmt: skip
+    assert export._example(index)[0] == "Hello there."
+    index.text["language"] = "sw"
+    assert export._example(index)[0] == "clip"

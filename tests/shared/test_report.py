@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -155,6 +156,25 @@ def test_a_pause_between_two_starts_takes_no_room(run):
     assert len(story.steps) == 60 and len(story.pauses_s) == 1
     assert story.clock_s[-1] == pytest.approx(59, abs=2)
     write_report(run.path)
+
+
+def test_a_short_pause_is_seen_by_the_start_after_it(run):
+    last_s = START_S + 40
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(last_s + 45))
+    with open(run.launcher_log, "a", encoding="utf-8") as file:
+        file.write(f"{stamp} 📁 Run directory: {run.path}\n")
+    with open(run.metrics, "a", encoding="utf-8") as file:
+        records = (step_record(n, last_s + 20 + n) for n in range(41, 61))
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    story = read_run(run.path)
+    assert len(story.pauses_s) == 1 and story.clock_s[-1] == pytest.approx(59, abs=2)
+
+
+def test_no_axis_is_labelled_with_what_only_latex_reads(run):
+    wide = (step_record(n, START_S + n) | {"loss": 4.0 * 0.9**n} for n in range(1, 41))
+    run.metrics.write_text("".join(json.dumps(record) + "\n" for record in wide))
+    page = write_report(run.path).read_text(encoding="utf-8")
+    assert "mathdefault" not in page and "0.2" in page
 
 
 def test_a_run_of_many_steps_makes_no_huge_page(run):
