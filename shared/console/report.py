@@ -85,9 +85,11 @@ def _facts(story: RunStory) -> str:
     pairs: list[tuple[object, str]] = []
     if story.steps:
         last = story.steps[-1]
+        # A run that the clock ends is validated after its last step, which is not always logged.
+        num_steps = int(max(r["step"] for r in (*story.steps, *story.validations)))
         share = report_pictures.busy_windows(story)[1]
         pairs += [
-            (f"{int(last['step']):,}", f"steps, epoch {last.get('epoch', '–')}"),
+            (f"{num_steps:,}", f"steps, epoch {last.get('epoch', '–')}"),
             (clock(story.clock_s[-1]), "from the first to the last logged step"),
             (_rounded(number(last, "loss")), "training loss at the end"),
         ]
