@@ -58,6 +58,7 @@ NOT_RUN = {
     "benchmarks/faults.py model": _LONG.format("test_faults.py"),
     "benchmarks/faults.py both": _LONG.format("test_faults.py"),
     "benchmarks/faults.py mixed": _LONG.format("test_faults.py"),
+    "benchmarks/faults.py corrupt": _LONG.format("test_faults.py"),
     "benchmarks/faults.py spare": _LONG.format("test_same_stream.py"),
     "benchmarks/faults.py stops": _LONG.format("test_same_stream.py"),
     "benchmarks/faults.py full-disk": "mounts a filesystem, which not every machine allows",

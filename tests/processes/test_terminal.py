@@ -27,6 +27,12 @@ def read_all(terminal: int, seen: list[bytes]) -> None:
             return
 
 
+def sit_at_the_terminal() -> None:
+    """As a shell does it for its foreground; whoever runs the tests may have had SIGHUP ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def test_a_run_whose_terminal_is_closed_saves_and_ends(runs):
     ours, theirs = pty.openpty()
     flags = ["--train-data", str(runs.corpus), *runs.settings, "--max-steps", "100000"]
@@ -34,7 +40,7 @@ def test_a_run_whose_terminal_is_closed_saves_and_ends(runs):
         [sys.executable, "launcher.py", "--run-dir", str(runs.folder / "run"), *flags],
         env={**os.environ, **runs.environment, "TERM": "xterm-256color"},
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=sit_at_the_terminal,
     )  # fmt: skip
     os.close(theirs)
     seen: list[bytes] = []
