@@ -9,7 +9,7 @@ import time
 
 from shared.commands import COMMANDS
 from shared.errors import PlacementError, TandemError
-from shared.stop_signals import handle_stops, interrupt
+from shared.stop_signals import handle_again, handle_stops, interrupt
 
 
 def run(config):
@@ -57,11 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
 
             refuse_command(arguments[0], COMMANDS)
         # Before the imports below: a scheduler's signal would end this process in its own way.
-        handle_stops(interrupt)
-        from shared.commands.train import main as train
+        before = handle_stops(interrupt)
+        try:
+            from shared.commands.train import main as train
 
-        commands = {name: words for name, (*_, words) in COMMANDS.items()}
-        return train(arguments, commands, started_s)
+            commands = {name: words for name, (*_, words) in COMMANDS.items()}
+            return train(arguments, commands, started_s)
+        finally:
+            handle_again(before)
     except TandemError as error:
         print(f"❌ {error}", file=sys.stderr)
         if isinstance(error, PlacementError):

@@ -160,7 +160,7 @@ CASES = (
     Case("no such folder", "--train-data {data}/gone --run-dir {run}", 2, "no such folder"),
     Case("speak from no run", "speak --run {run} --text Hi --out {run}.wav", 2, "{run}"),
     Case("speak from an empty folder", "speak --run {run} --text Hi --out {run}.wav", 2,
-         "is not a run directory with data", lambda folder: (folder / "run").mkdir()),
+         "holds no run whose data was looked at", lambda folder: (folder / "run").mkdir()),
     Case("speak without a checkpoint", "speak --run {run} --text Hi --out {run}.wav", 2,
          "no checkpoint", with_prepared_run),
     Case("report of no run", "report {run}", 2, "{run}"),

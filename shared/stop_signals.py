@@ -25,6 +25,12 @@ def handle_stops(handler: Callable[[int, object], None]) -> dict[int, object]:
     return {number: signal.signal(number, handler) for number in wanted}
 
 
+def handle_again(before: dict[int, object]) -> None:
+    """Have the signals handled as they were."""
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def in_main_thread() -> bool:
     """Whether this thread may handle signals."""
     return threading.current_thread() is threading.main_thread()

@@ -21,8 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
-def test_a_stop_while_the_data_is_looked_at_ends_with_130(number, tmp_path, monkeypatch, capsys):
-    before = signal.getsignal(number)
+def test_a_stop_while_the_data_is_looked_at_ends_with_130(
+    number, tmp_path, monkeypatch, capsys, request
+):
+    original = signal.getsignal(number)
+    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    signal.signal(number, before)  # whoever runs the tests may have had it ignored
+    request.addfinalizer(lambda: signal.signal(number, original))
 
     def prepare(run, say, live):
         os.kill(os.getpid(), number)
