@@ -86,7 +86,7 @@ def _work(arguments: list[str]) -> int:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     _say(
-        f"📦 {out}: step {checkpoint.step}, {len(voices)} voices, "
+        f"📦 {out}: step {checkpoint.step}, {len(voices)} voice{'s' * (len(voices) != 1)}, "
         f"{_megabytes(out):.1f} MB; {out / 'README.md'} says how to use it"
     )
     return 0

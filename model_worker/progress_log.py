@@ -214,6 +214,7 @@ class ProgressLog:
             "epoch_done": round(done / per_epoch, 4),
             "epoch_left_s": round((per_epoch - done) * batch_s, 1),
             "total_steps": budget.total_steps,
+            "total_is_estimate": budget.by_the_clock,
             "left_s": round(budget.left_s, 1),
             "steps_per_s": round(1 / budget.step_s, 3) if budget.step_s else None,
         }

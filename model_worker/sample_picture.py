@@ -13,6 +13,7 @@ from shared.mel import HOP, SAMPLE_RATE
 
 _SIZE_INCHES, _DOTS_PER_INCH = (8.0, 6.5), 90
 _MAX_TITLE = 90
+_INK = "#808080"  # on nothing: read on white and on black
 
 
 def draw(
@@ -27,14 +28,14 @@ def draw(
     Returns:
         The picture as a PNG file, and as uint8 (height, width, 4).
     """
-    figure = Figure(figsize=_SIZE_INCHES, dpi=_DOTS_PER_INCH)
+    figure = Figure(figsize=_SIZE_INCHES, dpi=_DOTS_PER_INCH, facecolor="none")
     canvas = FigureCanvasAgg(figure)
     frame_s = HOP / SAMPLE_RATE
     longest_s = max(len(mel), len(true_mel), 1) * frame_s
     darkest, brightest = float(true_mel.min()), float(true_mel.max())
     panels = figure.subplots(3, 1, sharex=True)
     parts = [
-        ("symbol", alignment, "Greys", None),
+        ("symbol", alignment, "magma", None),
         ("mel, spoken", mel, "magma", (darkest, brightest)),
         ("mel, recorded", true_mel, "magma", (darkest, brightest)),
     ]
@@ -45,11 +46,13 @@ def draw(
             origin="lower", aspect="auto", interpolation="nearest", extent=extent, cmap=colours,
             vmin=limits and limits[0], vmax=limits and limits[1],
         )  # fmt: skip
-        panel.set_ylabel(label)
+        panel.set_ylabel(label, color=_INK)
+        panel.tick_params(colors=_INK)
+        panel.spines[:].set_color(_INK)
         panel.set_xlim(0.0, longest_s)
-    panels[-1].set_xlabel("seconds")
+    panels[-1].set_xlabel("seconds", color=_INK)
     short = title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
-    panels[0].set_title(short, fontsize=10, parse_math=False)
+    panels[0].set_title(short, fontsize=10, color=_INK, parse_math=False)
     figure.subplots_adjust(left=0.09, right=0.98, top=0.94, bottom=0.08, hspace=0.12)
     buffer = io.BytesIO()
     with warnings.catch_warnings():

@@ -1,5 +1,8 @@
 """The same held-out sentences, spoken at each validation: samples/step-000500/0.wav and 0.png.
 
+Beside them samples/recorded/0.wav: the recording's own mel through the same vocoder, which is as
+good as any voice can sound here.
+
 Speaking is done at once, for it needs the averaged weights of this step; files and pictures are
 made by a thread of their own while training goes on. Nothing here touches any random state, and
 nothing that goes wrong here ends the run.
@@ -25,6 +28,7 @@ from model_worker.vocoder import GriffinLim
 from shared.index import Index
 from shared.mel import SAMPLE_RATE
 from shared.output_files import wav_bytes, write_file
+from shared.run_directory import RECORDED
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +77,12 @@ class Samples:
         try:
             spoken = self._spoken(self._rows)
             waves = [self._vocoder(each.mel) for each in spoken]
+            recorded = self._recorded_waves()
         except Exception:
             self._note_failure(step, "spoken")
             return
         log.info("spoke %d samples in %.2f s", len(waves), time.perf_counter() - started_s)
-        self._last_written = self._writer.submit(self._write, step, spoken, waves)
+        self._last_written = self._writer.submit(self._write, step, spoken, waves, recorded)
 
     def close(self, patience_s: float | None = None) -> None:
         """Wait until everything is written, or so many seconds for each kind of it."""
@@ -104,10 +109,26 @@ class Samples:
             for i in range(len(lengths))
         ]
 
-    def _write(self, step: int, spoken: list[Spoken], waves: list[np.ndarray]) -> None:
+    def _recorded_waves(self) -> list[np.ndarray]:
+        """What the sentences sound like as recorded; nothing where that is written already."""
+        if (self._folder / RECORDED).exists():
+            return []
+        num_frames = range(len(self._rows["mel"])), self._rows["mel_lengths"]
+        return [self._vocoder(self._rows["mel"][i, :n]) for i, n in zip(*num_frames, strict=True)]
+
+    def _write(
+        self,
+        step: int,
+        spoken: list[Spoken],
+        waves: list[np.ndarray],
+        recorded: list[np.ndarray],
+    ) -> None:
         try:
             from model_worker.sample_picture import draw  # matplotlib; not at the worker's start
 
+            for i, samples in enumerate(recorded):
+                (self._folder / RECORDED).mkdir(parents=True, exist_ok=True)
+                write_file(self._folder / RECORDED / f"{i}.wav", wav_bytes(samples, SAMPLE_RATE))
             folder = self._folder / f"step-{step:06d}"
             folder.mkdir(parents=True, exist_ok=True)
             for i, (each, samples) in enumerate(zip(spoken, waves, strict=True)):

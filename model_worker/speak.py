@@ -51,6 +51,7 @@ def _work(arguments: list[str]) -> int:
     if flags.vocoder and not (Path(flags.vocoder) / "saved_model.pb").is_file():
         raise InputError(f"--vocoder {flags.vocoder}: is not a SavedModel folder.")
     _make_folders(utterances)
+    _say("⏳ Loading the voice, which takes some seconds")
     device_kind = fix_speaking_device(config, _say)
     with quiet_libraries():
         start_tensorflow("model", device_kind, config)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from shared.errors import InputError
 
+RECORDED = "recorded"  # in samples/: the sentences as they were recorded
+
 _UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `write_file` names them
 _DYING_S = 2.0
 _LOOK_AGAIN_S = 0.05

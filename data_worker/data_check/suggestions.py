@@ -16,6 +16,8 @@ from shared.mel import HOP, SAMPLE_RATE
 _BY_MEMORY = ((22_000, 48, 100), (11_000, 32, 50), (0, 16, 25))
 _USUAL_FRAMES = round(10 * SAMPLE_RATE / HOP)
 _MULTIPLE = 4
+_GOOD_HOURS = 0.5
+_MUCH_PADDING = 0.1
 
 
 def suggest(examined: Examined, split: np.ndarray, data: DataConfig, gpus: list[Gpu]) -> dict:
@@ -26,22 +28,55 @@ def suggest(examined: Examined, split: np.ndarray, data: DataConfig, gpus: list[
     wanted = data.model_gpu if data.model_gpu is not None else 0
     gpu = gpus[wanted] if 0 <= wanted < len(gpus) and gpus[wanted].memory_mb else None
     batch_size, buffer_size = data.batch_size, data.pipeline_buffer_size
-    why = "no GPU was found here, so batch and buffer size are as configured"
+    why = (
+        "as configured, for no NVIDIA GPU was found here; to train without one, give --config "
+        "configs/laptop.toml"
+    )
     if gpu is not None:
         batch_size, buffer_size, why = _by_memory(gpu, int(num_frames.max()))
     is_training = split == TRAIN
-    if data.enable_static_shapes:
-        shapes = one_shape(num_frames, num_symbols, batch_size)
-    else:
-        shapes = choose_buckets(num_frames, num_symbols, is_training, batch_size, data.max_buckets)
+
+    def epoch(batch_size: int) -> dict:
+        if data.enable_static_shapes:
+            shapes = one_shape(num_frames, num_symbols, batch_size)
+        else:
+            shapes = choose_buckets(
+                num_frames, num_symbols, is_training, batch_size, data.max_buckets
+            )
+        return _epoch(shapes, num_frames[is_training], batch_size)
+
+    chosen = epoch(batch_size)
+    half = epoch(batch_size // 2) if batch_size > 1 else chosen
+    hours = float(num_frames[is_training].sum()) * HOP / SAMPLE_RATE / 3600
     return {
         "batch_size": batch_size,
         "buffer_size": buffer_size,
         "gpu": gpu.name if gpu else None,
         "gpu_memory_mb": gpu.memory_mb if gpu else None,
         "why": why,
-        **_epoch(shapes, num_frames[is_training], batch_size),
+        "remarks": [*_too_little(hours), *_padding(batch_size, chosen, half)],
+        **chosen,
     }
+
+
+def _too_little(hours: float) -> list[str]:
+    if hours >= _GOOD_HOURS:
+        return []
+    return [
+        f"{60 * hours:.0f} minutes to train on are enough to try it; for a voice of one's own, an "
+        "hour of one speaker is a good beginning, or begin with one that speaks (--init-from)."
+    ]
+
+
+def _padding(batch_size: int, chosen: dict, half: dict) -> list[str]:
+    """Whether smaller batches would waste clearly less."""
+    now, then = chosen["padding_fraction"], half["padding_fraction"]
+    if now < _MUCH_PADDING or then > now / 2:
+        return []
+    return [
+        f"{now:.0%} of the frames are padding, for there are few clips of each length; with "
+        f"--batch-size {batch_size // 2} it would be {then:.0%}."
+    ]
 
 
 def _by_memory(gpu: Gpu, longest_frames: int) -> tuple[int, int, str]:

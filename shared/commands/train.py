@@ -67,6 +67,7 @@ def run(config: Config, started_s: float) -> RunResult:
     goes_on = not config.run.fresh and can_go_on(directory, config)
     if not goes_on:  # a run that has begun does not need the other one any more
         check_init_from(config)
+        _check_language(config)
     _announce(config, placement)
     directory.create()
     lock = directory.lock("launcher")
@@ -153,6 +154,13 @@ def check_data_folders(config: Config) -> None:
     for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
         if folder is not None and not Path(folder).exists():
             raise InputError(f"{flag} {folder}: there is no such folder or metadata file.")
+
+
+def _check_language(config: Config) -> None:
+    """Before there is a run directory, which another language would not fit."""
+    from shared.text.frontend import make_frontend
+
+    make_frontend(config.data.text_frontend, config.data.language)
 
 
 def _check_endpoint(config: Config) -> None:

@@ -102,6 +102,7 @@ def _outliers(summary: dict) -> str:
 
 def _suggestion(suggestion: dict) -> str:
     flags = (f"--batch-size {suggestion['batch_size']} --buffer-size {suggestion['buffer_size']}")
+    num_buckets = len(suggestion["buckets"])
     buckets = table(
         ("up to seconds", "frames", "symbols", "utterances", "batches an epoch"),
         ([f"{b['up_to_seconds']:.2f}", b["frames"], b["symbols"], b["utterances"], b["batches"]]
@@ -111,8 +112,10 @@ def _suggestion(suggestion: dict) -> str:
         "Suggested",
         panel(f"<pre>{text(flags)}</pre>"),
         paragraph(f"Why: {suggestion['why']}.", "soft"),
+        *(paragraph(remark) for remark in suggestion["remarks"]),
         paragraph(
-            f"{len(suggestion['buckets'])} length buckets make {suggestion['batches_per_epoch']:,} "
+            f"{num_buckets} length bucket{'s make' if num_buckets != 1 else ' makes'} "
+            f"{suggestion['batches_per_epoch']:,} "
             f"batches an epoch; {suggestion['padding_fraction']:.1%} of their frames are padding."),
         buckets,
     )

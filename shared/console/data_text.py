@@ -160,9 +160,12 @@ def _suggestion(suggestion: dict, width: int) -> Iterator[str]:
         f"--batch-size {suggestion['batch_size']} --buffer-size {suggestion['buffer_size']} "
         f"({suggestion['why']})", width, "   ", "   ",
     )
+    for remark in suggestion["remarks"]:
+        yield from _wrapped(remark, width, "   ", "   ")
+    num_buckets = len(suggestion["buckets"])
     yield from _wrapped(
-        f"{len(suggestion['buckets'])} buckets, {suggestion['batches_per_epoch']:,} batches an "
-        f"epoch, {suggestion['padding_fraction']:.1%} of their frames padding:", width, "   ",
+        f"{num_buckets} bucket{'s' * (num_buckets != 1)}, {suggestion['batches_per_epoch']:,} "
+        f"batches an epoch, {suggestion['padding_fraction']:.1%} of their frames padding:", width, "   ",
         "   ",
     )
     for bucket in suggestion["buckets"]:

@@ -26,7 +26,7 @@ _LOSSES = 400
 _WIDEST = 124
 _FRAME = 4  # columns of the panel's own
 _LABEL = 11
-_SMALLEST_HISTORY = 12
+_SMALLEST_HISTORY = 8
 _WORKING = ("training", "serving")  # phases that the shares say all about
 
 
@@ -64,27 +64,24 @@ class Lane:
         if phase != self._phase:
             self._phase, self._since_s = phase, self._now()
 
-    def lines(self, width: int, with_history: bool = True) -> list[Text]:
-        """Label, share, memory, history, steadiness and phase, in as few lines as they fit."""
+    def head(self) -> Text:
+        """Label, share and memory."""
         share = f"{100 * self.shares[-1]:3.0f} %" if self.shares else "  – %"
-        head = Text.assemble(
+        return Text.assemble(
             self.label.ljust(_LABEL), (share, "bold green"), f" {_memory(self.memory_mb):>7}  "
         )
+
+    def tail(self) -> Text:
+        """How steady it is, what is cached, and its phase where that is none of working."""
         steady = steadiness(self.shares)
         tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
         if self.cached:
             tail.append(f"  cached {self.cached:,}/{self.to_cache:,}")
         if self._phase not in _WORKING:
             tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
-        room = width - head.cell_len - tail.cell_len - 2
-        if with_history and room >= _SMALLEST_HISTORY:
-            return [head + self._history(room) + Text("  ") + tail]
-        below = [self._history(width)] if with_history else []
-        if head.cell_len + tail.cell_len <= width:
-            return [head + tail, *below]
-        return [head, tail, *below]
+        return tail
 
-    def _history(self, width: int) -> Text:
+    def history(self, width: int) -> Text:
         recent = list(self.shares)[-width:]
         bars = "".join(_BARS[min(7, int(share * 8))] for share in recent)
         # The latest at the right, so that what stands below each other happened at once.
@@ -176,7 +173,8 @@ class LiveView:
 
     def panel(self) -> Panel:
         """Everything, as wide as the terminal is; nothing is left away where that is little."""
-        width = min(self._console.width, _WIDEST)
+        # The terminal's echo of Ctrl-C must fit beside the last line, or it would break it.
+        width = min(self._console.width - len("^C"), _WIDEST)
         inner = max(10, width - _FRAME)
         below = [self._queue_line(inner), *self._epoch_line(inner), *self._verdict_lines(),
                  *wrapped(self._numbers(), inner)]  # fmt: skip
@@ -186,8 +184,17 @@ class LiveView:
         return Panel(Group(*lanes, *below), title="tandem", border_style="dim", width=width)
 
     def _lane_lines(self, width: int, with_history: bool) -> list[Text]:
-        lanes = [lane for _, lane in sorted(self._lanes.items())]
-        return [line for lane in lanes for line in lane.lines(width, with_history)]
+        """The lanes, each in as few lines as it fits; the histories of all equally wide."""
+        lanes = [(lane, lane.head(), lane.tail()) for _, lane in sorted(self._lanes.items())]
+        room = min((width - h.cell_len - t.cell_len - 2 for _, h, t in lanes), default=0)
+        if with_history and room >= _SMALLEST_HISTORY:
+            return [head + lane.history(room) + Text("  ") + tail for lane, head, tail in lanes]
+        lines = []
+        for lane, head, tail in lanes:
+            fits = head.cell_len + tail.cell_len <= width
+            lines += [head + tail] if fits else [head, tail]
+            lines += [lane.history(width)] if with_history else []
+        return lines
 
     def _queue_line(self, width: int) -> Text:
         count = f" {self._queue_depth}/{self._buffer_size}"
@@ -220,7 +227,8 @@ class LiveView:
             return [problems, f"elapsed {elapsed}"]
         parts = [f"step {int(metrics['step'])}"]
         if metrics.get("total_steps"):
-            parts[0] += f"/{int(metrics['total_steps'])}"
+            about = "~" if metrics.get("total_is_estimate") else ""
+            parts[0] += f"/{about}{int(metrics['total_steps'])}"
         if self._losses:
             parts.append(f"loss {self._losses[-1]:.3f} {trend(self._losses)}".rstrip())
         if self._val_loss is not None:

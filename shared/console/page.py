@@ -43,7 +43,7 @@ pre { overflow-x: auto; margin: 0; font-size: 13px; line-height: 1.45; }
 summary { cursor: pointer; color: var(--soft); }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .samples { display: grid; gap: 14px; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); }
-.samples img { width: 100%; border-radius: 6px; background: #fff; display: block; }
+.samples img { width: 100%; border-radius: 6px; display: block; }
 audio { width: 100%; margin-top: 8px; }
 .chips { display: flex; flex-wrap: wrap; gap: 6px; }
 .chips span { border: 1px solid var(--line); border-radius: 6px; padding: 1px 8px; }

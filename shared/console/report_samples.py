@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 
 from shared.console.page import folded, paragraph, section, text
+from shared.run_directory import RECORDED
 
 MOST_BYTES = 12 << 20  # of all samples together, before they grow by a third in the page
 _MOST_BYTES_EACH = 4 << 20
@@ -35,7 +36,16 @@ def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
         return ""
     left = len(steps) - len(shown)
     more = paragraph(f"{left:,} earlier steps are in {folder}.", "soft") if left > 0 else ""
-    return section("Samples", *shown, more)
+    return section("Samples", _recorded(folder / RECORDED), *shown, more)
+
+
+def _recorded(folder: Path) -> str:
+    """What the voice should sound like, above what it sounds like."""
+    players = "".join(_sample(wav, wav.with_suffix(".png")) for wav in sorted(folder.glob("*.wav")))
+    if not players:
+        return ""
+    words = "As recorded, through the same vocoder"
+    return folded(words, f'<div class="samples">{players}</div>', is_open=True)
 
 
 def _size(path: Path) -> int:

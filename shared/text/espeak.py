@@ -79,15 +79,31 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+def _voices() -> list[_Voice]:
+    voices, found = _library().espeak_ListVoices(None), []
+    while voices[len(found)]:
+        found.append(voices[len(found)].contents)
+    return found
+
+
+def _near(language: str) -> list[str]:
+    """Codes that may be meant: of a language with that name, or else spelt alike."""
+    wanted = language.strip().lower()
+    named = {
+        voice.name.decode().lower(): voice.identifier.decode().rsplit("/", 1)[-1].lower()
+        for voice in _voices()
+    }
+    codes = [code for name, code in named.items() if wanted and name.startswith(wanted)]
+    codes.sort(key=len)
+    codes += difflib.get_close_matches(wanted, languages(), 3)
+    return list(dict.fromkeys(codes))[:3] or ["en-us", "de", "fa"]
+
+
 @functools.cache
 def languages() -> dict[str, str]:
     """Every language code that espeak-ng knows, in lower case, and the name of its voice."""
     found: dict[str, tuple[int, str]] = {}
-    voices = _library().espeak_ListVoices(None)
-    number = 0
-    while voices[number]:
-        voice = voices[number].contents
-        number += 1
+    for voice in _voices():
         name = voice.identifier.decode()
         at = voice.languages
         while (priority := ctypes.string_at(at, 1)[0]) != 0:
@@ -116,10 +132,9 @@ class Espeak:
         known = languages()
         voice = known.get(language.lower().replace("_", "-"))
         if voice is None:
-            near = difflib.get_close_matches(language.lower(), known, 3) or ["en-us", "de", "fa"]
             raise DataError(
                 f"Unknown language {language!r}: espeak-ng has {len(known)} of them, such as "
-                f"{', '.join(near)}. Give one of its codes with --language."
+                f"{', '.join(_near(language))}. Give one of its codes with --language."
             )
         self._voice = f"{voice}+{variant}" if variant else voice
         self._select()

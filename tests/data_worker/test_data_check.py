@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from data_worker.data_check.findings import look_at
-from data_worker.data_check.suggestions import suggest
+from data_worker.data_check.suggestions import _padding, _too_little, suggest
 from data_worker.preparation.heard import listen
 from shared.config import Config, DataConfig
 from shared.console.data_page import data_page
@@ -100,6 +100,16 @@ def test_counts_add_up(findings):
     assert summary["symbols"][0]["count"] >= summary["symbols"][-1]["count"] > 0
     assert summary["trainable"] and "max_bad_fraction" in summary["refusal"]
     assert summary["refusal"].endswith("allow more with --max-bad-fraction 0.2.")
+
+
+def test_little_speech_and_much_padding_are_said(findings):
+    remarks = " ".join(findings["summary"]["suggestion"]["remarks"])
+    assert "minutes to train on are enough to try it" in remarks
+    assert remarks in " ".join(" ".join(findings_in_words(findings, 80)).split())
+    assert _padding(32, {"padding_fraction": 0.4}, {"padding_fraction": 0.1})
+    assert not _padding(32, {"padding_fraction": 0.4}, {"padding_fraction": 0.3})
+    assert not _padding(32, {"padding_fraction": 0.05}, {"padding_fraction": 0.0})
+    assert not _too_little(1.0)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -15,6 +15,7 @@ from model_worker.samples import Samples
 from model_worker.summaries import Summaries, tidy_names
 from model_worker.train_step import StepSettings, TrainStep
 from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.mel import HOP
 
 DEADLINE_S = 60.0
 TABLE = ["_", "<s>", "</s>", " ", *"abcdefgh$"]
@@ -67,6 +68,16 @@ def test_samples_are_spoken_and_drawn_and_the_weights_stay_as_they_were(parts, t
     assert soundfile.info(folder / "0.wav").samplerate == 22_050
     assert (folder / "0.png").read_bytes().startswith(b"\x89PNG")
     assert any((tmp_path / "tensorboard").iterdir())
+    recorded = [soundfile.info(tmp_path / "samples/recorded" / f"{i}.wav").frames for i in (0, 1)]
+    assert recorded == [60 * HOP, 33 * HOP]
+
+
+def test_what_was_recorded_is_written_once(parts, tmp_path):
+    parts.samples.keep(batch())
+    parts.samples.speak(1)
+    parts.samples.close()
+    assert parts.samples._recorded_waves() == []
+    assert len(list((tmp_path / "samples" / "recorded").iterdir())) == 2
 
 
 def test_the_sentences_stay_those_of_the_first_batch(parts):

@@ -105,7 +105,9 @@ def test_the_page_is_whole_and_readable_in_light_and_dark(
             assert heading.startswith(wanted)
         assert not re.findall(r"\b(?:NaN|nan|None|undefined|inf)\b", seen["text"])
         assert len(seen["drawings"]) >= 3 and all(seen["drawings"])
-        assert len(seen["images"]) == len(seen["sounds"]) >= num_samples
+        assert len(seen["images"]) >= num_samples
+        # Each is there as it was recorded too, once, which has no picture of its own.
+        assert len(seen["sounds"]) - len(seen["images"]) == num_samples
         assert all(seen["images"]) and all(seen["sounds"])
         assert seen["tooWide"] <= 0
         for colour in (*seen["words"], *seen["drawn"]):

@@ -147,6 +147,14 @@ def test_samples_are_the_newest_that_fit(run):
     assert samples_section(run.samples / "none") == ""
 
 
+def test_what_was_recorded_stands_above_what_is_spoken(run):
+    assert "As recorded" not in samples_section(run.samples)
+    (run.samples / "recorded").mkdir()
+    (run.samples / "recorded" / "0.wav").write_bytes(wav_bytes(np.zeros(9, np.float32), 22_050))
+    shown = samples_section(run.samples)
+    assert shown.index("As recorded") < shown.index("Step 40") and shown.count("<audio") == 3
+
+
 def test_a_pause_between_two_starts_takes_no_room(run):
     with open(run.metrics, "a", encoding="utf-8") as file:
         file.write("\n")

@@ -62,6 +62,8 @@ def test_a_hundred_languages_are_known_and_others_refused_with_a_near_one():
     assert len(languages()) > 100
     with pytest.raises(DataError, match="Unknown language 'en-uz'.*en-us"):
         make_frontend("phonemes", "en-uz")
+    with pytest.raises(DataError, match="such as de. Give"):
+        make_frontend("phonemes", "German")
     with pytest.raises(ConfigError, match="expected one of phonemes, characters"):
         make_frontend("letters", "en-us")
 
