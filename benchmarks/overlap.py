@@ -39,6 +39,10 @@ PEERS = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
 # What is compared the closest is measured side by side: a machine drifts from minute to minute.
 KINDS = ("data", "sequential", "torch", "service", "tf.data", "tandem", "model")
 GOAL = 0.98
+SIDES = ("data", "model")
+# What a process of a run may take beyond the same work alone and the batches that it may hold, each
+# of them once where it was received and once on the device: transport, logs, supervision.
+OVERHEAD_MB, LAUNCHER_MB = 64, 64
 Sides = tuple[Callable[[], dict], Callable[[dict], None]]
 NUM_BATCHES = 25  # in the corpus; peers that need a list of them go round and round
 
@@ -148,17 +152,18 @@ def at_once(folder: Path, seconds: float) -> list[float]:
             env=workload.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True,
         )
-        for kind in ("data", "model")
+        for kind in SIDES
     ]  # fmt: skip
     return [json.loads(c.communicate()[0].splitlines()[-1])["rate"] for c in children]
 
 
 def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
     """All contenders in turn, in every repeat; every second one the other way round."""
-    kinds = [kind for kind in KINDS if kind in (*peers, "data", "model", "tandem")]
-    kinds = [kind for kind in kinds if not flags.only or kind in (*flags.only, "data", "model")]
+    kinds = [kind for kind in KINDS if kind in (*peers, *SIDES, "tandem")]
+    kinds = [kind for kind in kinds if not flags.only or kind in (*flags.only, *SIDES)]
     rates: dict[str, list[float]] = {kind: [] for kind in (*kinds, "at once")}
     missing, peaks, others = {}, [], []
+    bounds = {"launcher": LAUNCHER_MB}
     if "torch" in kinds and results.absent("torch"):
         missing["torch"] = results.absent("torch")
         kinds = [kind for kind in kinds if kind != "torch"]
@@ -175,16 +180,21 @@ def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
                     continue
                 rates[kind].append(found["rate"])
                 peaks += [found["peaks"]] if "peaks" in found else []
+                if kind in SIDES:
+                    held_mb = 2 * workload.AHEAD * found["batch"]
+                    bounds[f"{kind} process"] = round(found["peak"] + held_mb + OVERHEAD_MB)
                 others.append(100 * found["others"])
                 results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s "
                             f"(others {found['others']:.0%})")
             rates["at once"].append(min(both := at_once(folder, flags.seconds)))
             results.say(f"  {repeat + 1}/{flags.repeats} at once {both[0]:6.2f} {both[1]:6.2f}/s")
-    lines = lines_of(rates, missing, peaks, peers, goal)
+    lines = lines_of(rates, missing, peaks, bounds, peers, goal)
     return [*lines, Line("other programs' share of the cores meanwhile", others, "%")]
 
 
-def lines_of(rates: dict, missing: dict, peaks: list, peers: dict, goal: float) -> list[Line]:
+def lines_of(
+    rates: dict, missing: dict, peaks: list, bounds: dict, peers: dict, goal: float
+) -> list[Line]:
     limit = [min(pair) for pair in zip(rates["data"], rates["model"], strict=True)]
     lines = [
         Line("data side alone", rates["data"], "batches/s"),
@@ -204,7 +214,8 @@ def lines_of(rates: dict, missing: dict, peaks: list, peers: dict, goal: float) 
                 ratio = ratios(tandem, rates[peer])
                 lines.append(Line(f"Tandem / {peer}", ratio, "×", least=least))
     for role in sorted({role for found in peaks for role in found}):
-        lines.append(Line(f"peak memory, {role}", [found[role] for found in peaks], "MB"))
+        megabytes = [found[role] for found in peaks]
+        lines.append(Line(f"peak memory, {role}", megabytes, "MB", most=bounds.get(role)))
     return lines
 
 
@@ -221,7 +232,11 @@ def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = 
     elif flags.kind:
         get, train = sides_of(flags.kind, flags.run)
         rate = rate_of(lambda: train(get()), flags.seconds, workload.WARM_UP_STEPS)
-        print(json.dumps({"rate": rate.per_s, "others": rate.others}), flush=True)
+        found = {"rate": rate.per_s, "others": rate.others}
+        if flags.kind in SIDES:
+            found["peak"] = workload.peak_megabytes(os.getpid())
+            found["batch"] = sum(array.nbytes for array in get().values()) / 2**20
+        print(json.dumps(found), flush=True)
         workload.leave()
     else:
         results.finish(flags, compare(flags, peers, goal))

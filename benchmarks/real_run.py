@@ -15,6 +15,7 @@ import alterations
 import numpy as np
 from quiet_windows import (
     PATIENCE,
+    WINDOW_S,
     Rate,
     Window,
     cpu_seconds_of_others,
@@ -93,7 +94,7 @@ class RealRun:
             if windows and enough(windows, seconds):
                 return quietest(windows, seconds)
             self._check_alive()
-            time.sleep(_POLL_S)
+            time.sleep(WINDOW_S)  # more often would take from what is measured
         raise RuntimeError(f"the run in {self.run} was too slow; see its logs")
 
     def first_step_s(self) -> float:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 _POLL_MS = 250
 _HELLO_EVERY_S = 1.0
 _WAITING_SAID_EVERY_S = 15.0
+_TELL_EVERY_S = 0.5
 _SERVING_DEADLINE_S = 8.0
 _COMPUTING_DEADLINE_S = 600.0
 
@@ -57,15 +58,20 @@ class Progress:
     def __init__(self, reporter: Reporter):
         self._reporter = reporter
         self._count = self._told = 0
+        self._told_s = -_TELL_EVERY_S
 
     def note(self) -> None:
         self._count += 1
 
     def tell(self, idle: bool) -> None:
-        """Report, if anything has moved or there is nothing to do."""
-        if idle or self._count != self._told:
-            self._told = self._count
-            self._reporter.progress(self._count)
+        """Report, if anything has moved or there is nothing to do; the first movement at once."""
+        if not idle and self._count == self._told:
+            return
+        now_s = time.monotonic()
+        if self._told and now_s - self._told_s < _TELL_EVERY_S:
+            return  # the launcher's time is the model's too, where they share a core
+        self._told, self._told_s = self._count, now_s
+        self._reporter.progress(self._count)
 
 
 class DataServer:
