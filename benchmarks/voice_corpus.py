@@ -8,7 +8,9 @@ Several voices speak different sentences each. The held-out sentences are spoken
 
 import argparse
 import random
+import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -172,8 +174,10 @@ def speak(text: str, voice: str, path: Path) -> None:
 
 def make_corpus(out: Path, voices: list[str], num_train: int = 640, num_held_out: int = 80, seed: int = 1) -> None:
     """Write `out/train` and `out/held_out` with `num_train` and `num_held_out` sentences of each voice."""
+    if shutil.which("flite") is None:
+        sys.exit("flite, whose voices are learnt here, is not installed: apt install flite")
     texts = sentences((num_train + num_held_out) * len(voices), seed)
-    jobs = []
+    jobs, metadata = [], {}
     for part, count in (("held_out", num_held_out), ("train", num_train)):
         rows = []
         (out / part / "wavs").mkdir(parents=True, exist_ok=True)
@@ -182,9 +186,11 @@ def make_corpus(out: Path, voices: list[str], num_train: int = 640, num_held_out
                 relative = f"wavs/{voice}_{number:04d}.wav"
                 rows.append((relative, voice, texts.pop()))
                 jobs.append((rows[-1][2], voice, out / part / relative))
-        (out / part / "metadata.csv").write_text("".join("|".join(row) + "\n" for row in rows), "utf-8")
+        metadata[out / part / "metadata.csv"] = "".join("|".join(row) + "\n" for row in rows)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda job: speak(*job), jobs))
+    for path, lines in metadata.items():  # last: where it is, the corpus is whole
+        path.write_text(lines, "utf-8")
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ class Quarantine:
     def __init__(self, path: Path, index: Index):
         self._path = path
         self._index = index
-        _end_last_line(path)
+        end_last_line(path)
         self._lines = JsonLines(path)
 
     def add(self, row: int, from_batch: int, reason: str) -> None:
@@ -126,15 +126,8 @@ class Quarantine:
 
     def exclusions(self) -> list[list[int]]:
         """[row, from_batch] of everything that failed while training, in order."""
-        found = []
-        with open(self._path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                record = _record_of(line)
-                if record is None or not self._is_sound(record):
-                    log.warning("%s: line %d is damaged and passed over", self._path, number)
-                elif "from_batch" in record:
-                    found.append([record["row"], record["from_batch"]])
-        return found
+        sound = sound_records(self._path, self._is_sound)
+        return [[each["row"], each["from_batch"]] for each in sound if "from_batch" in each]
 
     def _is_sound(self, record: dict) -> bool:
         """Whether what it says of the stream, if anything, can be."""
@@ -146,7 +139,20 @@ class Quarantine:
         return 0 <= row < len(self._index) and from_batch >= 0
 
 
-def _end_last_line(path: Path) -> None:
+def sound_records(path: Path, is_sound: Callable[[dict], bool]) -> list[dict]:
+    """The records of a file whose lines do not depend on each other, without the damaged ones."""
+    found = []
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            record = _record_of(line)
+            if record is not None and is_sound(record):
+                found.append(record)
+            else:
+                log.warning("%s: line %d is damaged and passed over", path, number)
+    return found
+
+
+def end_last_line(path: Path) -> None:
     """Cut off a line that was not written whole, or the next one would be spoilt with it."""
     if not path.exists():
         return

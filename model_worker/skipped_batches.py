@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from model_worker.run_logs import JsonLines, cut_back
+from model_worker.run_logs import JsonLines, end_last_line, sound_records
 
 
 class SkippedBatches:
@@ -15,10 +14,9 @@ class SkippedBatches:
         self._path = path
         self._stretches: list[tuple[int, int]] = []
         if path.exists():
-            cut_back(path, lambda record: True)
-            for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self._stretches.append((int(record["first"]), int(record["last"])))
+            end_last_line(path)
+            found = sound_records(path, _is_stretch)
+            self._stretches = [(record["first"], record["last"]) for record in found]
 
     def contains(self, batch: int) -> bool:
         return any(first <= batch <= last for first, last in self._stretches)
@@ -29,3 +27,7 @@ class SkippedBatches:
         lines.write({"first": first, "last": last}, durable=True)
         lines.close()
         self._stretches.append((first, last))
+
+
+def _is_stretch(record: dict) -> bool:
+    return type(record.get("first")) is int and type(record.get("last")) is int

@@ -34,10 +34,12 @@ def wait_for_start(
         return should_stop() or receiver.has_ended
 
     def wait_for(condition: Callable[[], bool]) -> None:
-        told_s = 0.0
+        told_s, turns_told = 0.0, -1
         while not condition() and not is_off():
-            if time.monotonic() - told_s >= _REPORT_EVERY_S:
-                told_s = time.monotonic()
+            # That this thread waits shows nothing: it is the receiver that must be alive.
+            turns = receiver.num_turns
+            if time.monotonic() - told_s >= _REPORT_EVERY_S and turns != turns_told:
+                told_s, turns_told = time.monotonic(), turns
                 reporter.progress(0)
             wait(_WAIT_S)
 

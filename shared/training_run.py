@@ -20,7 +20,7 @@ from shared.endpoints import default_endpoint, remove_socket
 from shared.gpus import Gpu, Placement, worker_environment
 from shared.reading_record import SUSPECTS_VARIABLE
 from shared.run_directory import RunDirectory
-from shared.stop_signals import handle_stops, in_main_thread
+from shared.stop_signals import handle_again, handle_stops, in_main_thread
 from shared.worker_processes import WorkerProcess
 
 START_VARIABLE = "TANDEM_STARTED_AT"
@@ -130,8 +130,7 @@ class TrainingRun:
             self._kill_all()
             if in_main_thread():
                 signal.set_wakeup_fd(previous_wake)
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            handle_again(previous)
             os.close(wake_read)
             os.close(wake_write)
             self._selector.close()

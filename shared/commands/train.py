@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -28,7 +27,7 @@ from shared.run_resume import (
     start_over,
     with_absolute_paths,
 )
-from shared.stop_signals import handle_stops, interrupt
+from shared.stop_signals import handle_again, handle_stops, interrupt
 from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import RunResult, TrainingRun, say_plainly
 
@@ -50,8 +49,7 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
         say_plainly("⏹  Interrupted before training began; the same command starts it again")
         return EXIT_INTERRUPTED
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        handle_again(before)
 
 
 def run(config: Config, started_s: float) -> RunResult:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from model_worker.run_logs import JsonLines, Quarantine, cut_back
+from model_worker.skipped_batches import SkippedBatches
 from shared.errors import TandemError
 
 
@@ -128,3 +129,16 @@ def test_a_damaged_line_of_the_quarantine_costs_only_itself(tmp_path, caplog, da
     assert caplog.text.count("quarantine.jsonl: line 3 is damaged and passed over") == 1
     again.add(6, 11, "and this one")
     assert Quarantine(path, IndexOfTen()).exclusions() == [[3, 7], [5, 9], [6, 11]]
+
+
+def test_a_damaged_line_of_skipped_batches_costs_itself(tmp_path):
+    path = tmp_path / "skipped.jsonl"
+    skipped = SkippedBatches(path)
+    for first in (10, 20, 30):
+        skipped.add(first, first + 2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b'{"first": 2\x00, "last": 22}\n' + lines[2] + b'{"first": 4')
+    again = SkippedBatches(path)
+    assert [n for n in range(40) if again.contains(n)] == [10, 11, 12, 30, 31, 32]
+    again.add(35, 35)
+    assert SkippedBatches(path).contains(35)

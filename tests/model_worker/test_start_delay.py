@@ -15,7 +15,10 @@ class Waiting:
     """A model process that waits; the story says what happens at each look at the clock."""
 
     def __init__(self, monkeypatch, *story):
-        self.receiver = SimpleNamespace(first_worker_s=None, queue_depth=0, has_ended=False)
+        self.receiver = SimpleNamespace(
+            first_worker_s=None, queue_depth=0, has_ended=False, num_turns=0
+        )
+        self.receiver_turns = True
         self.told = []
         self.stopped = False
         self._story = dict(story)
@@ -33,6 +36,7 @@ class Waiting:
 
     def wait(self, seconds):
         before_s, self._now_s = self._now_s, self._now_s + seconds
+        self.receiver.num_turns += self.receiver_turns
         for at_s, happens in self._story.items():
             if before_s - 100.0 < at_s <= self._now_s - 100.0:
                 happens(self)
@@ -74,3 +78,11 @@ def test_it_says_every_second_that_it_lives_and_silence_would_be_noticed(monkeyp
     assert 38 <= len(told_s) <= 42
     assert max(b - a for a, b in zip(told_s, told_s[1:], strict=False)) < 1.2
     assert 0 < WAITING_DEADLINE_S <= 10.0
+
+
+def test_a_receiver_that_stands_still_is_not_covered_up(monkeypatch):
+    waiting = Waiting(monkeypatch, (20.0, Waiting.let_worker_in), (21.0, Waiting.receive))
+    waiting.receiver_turns = False
+    waiting.run()
+    told_s = [moment - 100.0 for moment in waiting.told if isinstance(moment, float)]
+    assert [moment for moment in told_s if 0 < moment < 20] == []
