@@ -22,6 +22,7 @@ and nothing else to disturb it.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import math
 import os
@@ -321,6 +322,16 @@ def add_up(results: list[dict]) -> list[dict]:
     return list(sums.values())
 
 
+def keep_for_us(work: Path) -> bool:
+    """Whether nobody else works in the folder: what they leave would be taken for ours."""
+    descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True  # and the descriptor is ours until the end
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("scenario", choices=[*SCENARIOS, "stops", "total"])
@@ -332,6 +343,8 @@ def main() -> int:
     flags = parser.parse_args()
     work = Path(flags.work).resolve()
     work.mkdir(parents=True, exist_ok=True)
+    if flags.scenario != "total" and not keep_for_us(work):
+        parser.error(f"{work} is used by another one of these now; give --work another folder")
     # Peers find the run's socket by it, as its workers do.
     os.environ["XDG_RUNTIME_DIR"] = str(work / "runtime")
     results = work / "results.jsonl"

@@ -49,6 +49,7 @@ def draw(
         panel.set_ylabel(label, color=_INK)
         panel.tick_params(colors=_INK)
         panel.spines[:].set_color(_INK)
+        panel.set_facecolor("none")
         panel.set_xlim(0.0, longest_s)
     panels[-1].set_xlabel("seconds", color=_INK)
     short = title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
