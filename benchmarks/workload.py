@@ -42,9 +42,9 @@ def model_core() -> int:
 def environment() -> dict[str, str]:
     """For children: our code first, no GPU, no chatter.
 
-    Where a process's memory happens to lie moves its step by two percent, the same way in every
-    repeat of the same command. So every child gets a word of another length to keep, which moves
-    everything after it: repeats then differ in what would else be taken for a difference.
+    One contender was two to four percent faster or slower in all repeats of one command, and the
+    other way round in the next. How memory happens to lie is suspected, not shown: so every child
+    gets a word of another length to keep, which moves what is allocated after it.
     """
     extra = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
     extra[ROOT_VARIABLE] = os.environ.get(ROOT_VARIABLE) or str(os.getpid())
