@@ -212,7 +212,7 @@ def lines_of(
             lines.append(Line(f"{peer} / limit", ratios(rates[peer], limit), "×"))
             if tandem:
                 ratio = ratios(tandem, rates[peer])
-                lines.append(Line(f"Tandem / {peer}", ratio, "×", least=least, or_level=True))
+                lines.append(Line(f"Tandem / {peer}", ratio, "×", least=least))
     for role in sorted({role for found in peaks for role in found}):
         megabytes = [found[role] for found in peaks]
         lines.append(Line(f"peak memory, {role}", megabytes, "MB", most=bounds.get(role)))

@@ -16,8 +16,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
 
 @dataclasses.dataclass(frozen=True)
 class Line:
@@ -29,7 +27,6 @@ class Line:
     least: float | None = None
     most: float | None = None
     note: str = ""
-    or_level: bool = False  # a goal that is reached, too, where the repeats can't tell it is missed
 
     @property
     def median(self) -> float | None:
@@ -40,17 +37,9 @@ class Line:
         """Whether the median meets the goal; None without a goal or a value."""
         if not self.values or (self.least is None and self.most is None):
             return None
-        above = self.least is None or self.median >= self.least or self.is_level
+        above = self.least is None or self.median >= self.least
         below = self.most is None or self.median <= self.most
         return above and below
-
-    @property
-    def is_level(self) -> bool:
-        """Whether the goal lies within the 95 % interval of a median below it."""
-        if not self.or_level or len(self.values) < 6 or self.median >= self.least:
-            return False
-        drawn = np.random.default_rng(0).choice(self.values, (4000, len(self.values)))
-        return float(np.percentile(np.median(drawn, axis=1), 97.5)) >= self.least
 
     def goal_in_words(self) -> str:
         if self.least is not None:
@@ -64,8 +53,6 @@ class Line:
         return f"{number(self.median)}{spread if len(self.values) > 1 else ''} {self.unit}".strip()
 
     def mark(self) -> str:
-        if self.is_level:
-            return "≈"
         return {True: "✅", False: "❌", None: ""}[self.reached]
 
 

@@ -36,8 +36,7 @@ HEADING = """# What the benchmarks printed
 
 Written by `make bench` (`benchmarks/run_all.py`); do not edit. Each figure is the median of its
 repeats, with the lowest and the highest in brackets. Ratios are taken within one repeat, on one
-machine. ✅ and ❌ say whether a goal was reached; ≈ that the repeats can't tell the two apart: the goal
-lies within the 95 % interval of the median."""
+machine. ✅ and ❌ say whether a goal was reached."""
 
 
 # Script and what it answers.
