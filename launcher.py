@@ -56,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
             from shared.command_line import refuse_command
 
             refuse_command(arguments[0], COMMANDS)
-        # Before the imports below: a scheduler's signal would end this process in its own way.
+        # Until training, which has its own way. Before the imports below: a scheduler's signal would
+        # end this process in its own.
         before = handle_stops(interrupt)
         try:
             from shared.commands.train import main as train

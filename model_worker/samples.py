@@ -111,10 +111,11 @@ class Samples:
 
     def _recorded_waves(self) -> list[np.ndarray]:
         """What the sentences sound like as recorded; nothing where that is written already."""
-        if (self._folder / RECORDED).exists():
+        last = len(self._rows["mel"]) - 1
+        if (self._folder / RECORDED / f"{last}.wav").exists():
             return []
-        num_frames = range(len(self._rows["mel"])), self._rows["mel_lengths"]
-        return [self._vocoder(self._rows["mel"][i, :n]) for i, n in zip(*num_frames, strict=True)]
+        recordings = zip(self._rows["mel"], self._rows["mel_lengths"], strict=True)
+        return [self._vocoder(mel[:num_frames]) for mel, num_frames in recordings]
 
     def _write(
         self,

@@ -27,7 +27,6 @@ from shared.run_resume import (
     start_over,
     with_absolute_paths,
 )
-from shared.stop_signals import handle_again, handle_stops, interrupt
 from shared.supervision import EXIT_INTERRUPTED
 from shared.training_run import RunResult, TrainingRun, say_plainly
 
@@ -35,21 +34,18 @@ _UNSPOKEN_SHOWN = 20
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
-    """Parse the flags, run, and say how it ended."""
+    """Parse the flags, run, and say how it ended; a stop during the preparation is an interrupt."""
     epilog = "other commands:\n" + "\n".join(f"  {n:12} {w}" for n, w in commands.items())
     parser = train_parser("launcher.py", epilog)
     if not arguments:
         parser.print_usage()
         raise InputError("no --train-data was given. Try --help.")
     config = resolve_config(parser.parse_all(arguments))
-    before = handle_stops(interrupt)  # of the preparation; training has its own way
     try:
         return run(config, started_s).exit_code
     except KeyboardInterrupt:
         say_plainly("⏹  Interrupted before training began; the same command starts it again")
         return EXIT_INTERRUPTED
-    finally:
-        handle_again(before)
 
 
 def run(config: Config, started_s: float) -> RunResult:
