@@ -1,13 +1,15 @@
-"""The data process's loop when the model process turns it away: it ends with the reason."""
+"""The data process's loop: turned away it ends with the reason, and it tells how far it is."""
 
 import contextlib
 import dataclasses
 import threading
+from types import SimpleNamespace
 
 import msgpack
 import pytest
 import zmq
 
+from data_worker import serving
 from data_worker.serving import DataServer, Progress
 from shared import codec, messages
 from shared.cores import BusyMeter
@@ -99,3 +101,21 @@ def test_it_introduces_itself_with_what_it_can_work_on(sides):
     loop.serve()
     thread.join()
     assert heard == [dataclasses.replace(HELLO, capacity=1)]
+
+
+def test_progress_is_told_at_once_and_then_twice_a_second(monkeypatch):
+    told, now_s = [], [100.0]
+    monkeypatch.setattr(serving.time, "monotonic", lambda: now_s[0])
+    progress = Progress(SimpleNamespace(progress=told.append))
+    progress.tell(idle=False)
+    assert told == []  # nothing has moved
+    progress.tell(idle=True)
+    progress.note()
+    progress.tell(idle=False)
+    assert told == [0, 1]  # the first movement, however soon
+    progress.note()
+    progress.tell(idle=False)
+    assert told == [0, 1]
+    now_s[0] += 0.5
+    progress.tell(idle=False)
+    assert told == [0, 1, 2]  # what was held back is not lost
