@@ -102,7 +102,7 @@ class DevicePrefetch:
         started_s = time.perf_counter()
         with tf.device(self._device):
             tensors = {
-                name: tf.identity(tf.convert_to_tensor(array))
+                name: _on_device(tf.convert_to_tensor(array), self._device)
                 for name, array in received.arrays.items()
             }
         copy_ms = (time.perf_counter() - started_s) * 1000
@@ -110,6 +110,11 @@ class DevicePrefetch:
         is_real = received.arrays["weight"] > 0
         real_frames = int(received.arrays["mel_lengths"][is_real].sum())
         return DeviceBatch(received, tensors, real_frames, digest, copy_ms, idle_ms)
+
+
+def _on_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
+    """Small integers come into being on the host, whatever device was asked for."""
+    return tensor if tensor.device.endswith(device[1:]) else tf.identity(tensor)
 
 
 def digest_of(arrays: dict[str, np.ndarray]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -77,11 +78,12 @@ class TrainStep:
         step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
         # Nothing here needs Python's own words for tensors, and looking for them takes seconds.
         graph = functools.partial(tf.function, jit_compile=compile_with_xla, autograph=False)
-        self._whole = graph(
-            self._whole_step, input_signature=batch and [batch, step, number, number]
-        )
-        self._part = graph(self._accumulate, input_signature=batch and [batch, step])
-        self._apply = graph(self._apply_accumulated)
+        if settings.grad_accum == 1:
+            whole = graph(self._whole_step, input_signature=batch and [batch, step, number, number])
+            self._functions = (whole,)
+        else:
+            part = graph(self._accumulate, input_signature=batch and [batch, step])
+            self._functions = (part, graph(self._apply_accumulated, input_signature=[number] * 2))
         self._take_numbers = tf.function(self._read_and_reset, autograph=False)
 
     def __call__(
@@ -96,22 +98,27 @@ class TrainStep:
         step_tensor = tf.constant(step, tf.int32)
         numbers = tf.constant(rate, tf.float32), tf.constant(ema_decay, tf.float32)
         if self._settings.grad_accum == 1:
-            self._whole(batch, step_tensor, *numbers)
+            (whole,) = self._graphs
+            whole(batch, step_tensor, *numbers)
             return
-        self._part(batch, step_tensor)
+        part, apply = self._graphs
+        part(batch, step_tensor)
         if is_last:
-            self._apply(*numbers)
+            apply(*numbers)
 
     def warm_up(self) -> None:
         """Build the graph ahead of the first batch, where one graph serves all shapes."""
+        assert self._graphs
+
+    @functools.cached_property
+    def _graphs(self) -> tuple[Callable, ...]:
+        """What a step calls: the one graph of all shapes itself, where there is one.
+
+        To have TensorFlow find it again for every step took half of the time around the step.
+        """
         if self._settings.xla:
-            return
-        if self._settings.grad_accum == 1:
-            self._whole.get_concrete_function()
-        else:
-            self._part.get_concrete_function()
-            number = tf.TensorSpec([], tf.float32)
-            self._apply.get_concrete_function(number, number)
+            return self._functions
+        return tuple(function.get_concrete_function() for function in self._functions)
 
     def drop_group(self) -> None:
         """Forget an unfinished group."""
