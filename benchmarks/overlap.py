@@ -1,6 +1,6 @@
 """Does the pipeline run at the speed of its slower side? Tandem and its peers on the same batches.
 
-    python benchmarks/overlap.py [--repeats 3] [--seconds 5] [--only tandem sequential]
+    python benchmarks/overlap.py [--repeats 3] [--seconds 8] [--only tandem sequential]
 
 Two fake GPUs are two cores: every contender has its data side on one and its model side on the
 other, the same files, features and train step, and at most 8 batches in flight. The limit is the
@@ -145,7 +145,7 @@ def measure(kind: str, corpus: Path, folder: Path, seconds: float) -> dict:
 
 def at_once(folder: Path, seconds: float) -> list[float]:
     """Rates of both sides running at the same time, not connected."""
-    common = ["--run", str(folder / "prepared"), "--seconds", str(2 * seconds)]
+    common = ["--run", str(folder / "prepared"), "--seconds", str(seconds)]
     children = [
         subprocess.Popen(
             [sys.executable, __file__, "--kind", kind, *common],
@@ -221,7 +221,7 @@ def lines_of(
 
 def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = __doc__) -> None:
     parser = results.parser_of(doc)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     parser.add_argument("--only", nargs="+", choices=KINDS)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
@@ -231,7 +231,7 @@ def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = 
         serve(flags.place)
     elif flags.kind:
         get, train = sides_of(flags.kind, flags.run)
-        rate = rate_of(lambda: train(get()), flags.seconds, workload.WARM_UP_STEPS)
+        rate = rate_of(lambda: train(get()), flags.seconds)
         found = {"rate": rate.per_s, "others": rate.others}
         if flags.kind in SIDES:
             found["peak"] = workload.peak_megabytes(os.getpid())

@@ -1,6 +1,6 @@
 """The same as overlap.py with a data side that is busy in Python: text processing, augmentation.
 
-    python benchmarks/python_overlap.py [--repeats 3] [--seconds 5]
+    python benchmarks/python_overlap.py [--repeats 3] [--seconds 8]
 
 Every file read costs a few milliseconds of plain Python on top (see alterations.py), as many as
 make the two sides equally slow on this machine: where overlapping pays most, and where threads of

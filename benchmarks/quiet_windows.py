@@ -16,6 +16,9 @@ from pathlib import Path
 ROOT_VARIABLE = "TANDEM_BENCH_ROOT"  # pid of the script whose descendants are the benchmark's own
 WINDOW_S = 1.0
 QUIET = 0.04  # others' share of the cores up to which a window is as good as any
+# Before anything is measured, from the first step on: what was made or read ahead while a contender
+# started is used up first, and for seconds a side that has nothing else to do looks faster than it is.
+WARM_UP_S = 8.0
 PATIENCE = 4.0  # at most so many times the time asked for is spent on waiting for quiet windows
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -90,9 +93,11 @@ def enough(windows: list[Window], seconds: float) -> bool:
     return quiet_s >= seconds or sum(w.wall_s for w in windows) >= PATIENCE * seconds
 
 
-def rate_of(step: Callable[[], object], seconds: float, warm_up: int) -> Rate:
-    """How often `step` runs in a second, after its warm-up."""
-    for _ in range(warm_up):
+def rate_of(step: Callable[[], object], seconds: float, warm_up_s: float = WARM_UP_S) -> Rate:
+    """How often `step` runs in a second, after a warm-up of so many."""
+    step()
+    warm_s = time.monotonic() + warm_up_s
+    while time.monotonic() < warm_s:
         step()
     windows: list[Window] = []
     while not enough(windows, seconds):

@@ -15,6 +15,7 @@ import alterations
 import numpy as np
 from quiet_windows import (
     PATIENCE,
+    WARM_UP_S,
     WINDOW_S,
     Rate,
     Window,
@@ -82,7 +83,7 @@ class RealRun:
         found = [json.loads(line) for line in lines if line.endswith("\n")]
         return [record for record in found if "loss" in record]
 
-    def watch(self, seconds: float, warm_up_s: float = 4.0) -> Rate:
+    def watch(self, seconds: float, warm_up_s: float = WARM_UP_S) -> Rate:
         """Steps per second over the quietest stretches between two logged steps."""
         until_s = time.monotonic() + _START_DEADLINE_S + warm_up_s + PATIENCE * seconds
         looks: list[tuple[float, float]] = []  # time, CPU seconds of others until then

@@ -21,7 +21,7 @@ from pathlib import Path
 import alterations
 import results
 import workload
-from quiet_windows import rate_of
+from quiet_windows import WARM_UP_S, rate_of
 from real_run import RealRun
 from results import Line, ratios
 
@@ -31,6 +31,11 @@ LINEAR = 0.9  # of what so many workers would do, or of the model side's limit
 def in_flight(workers: int) -> int:
     """Batches under way at once: each worker needs its next ticket while its last batch waits."""
     return max(workload.AHEAD, 2 * workers)
+
+
+def settling_s(workers: int) -> float:
+    """Until every worker has joined, and readers that tune themselves have settled."""
+    return WARM_UP_S + 2.0 * workers
 
 
 def run_torch(run: Path, workers: int, seconds: float) -> float:
@@ -44,15 +49,14 @@ def run_torch(run: Path, workers: int, seconds: float) -> float:
     def step() -> None:
         model({name: tensor.numpy() for name, tensor in next(batches).items()})
 
-    return rate_of(step, seconds, warm_up=2 * workload.AHEAD).per_s
+    return rate_of(step, seconds, settling_s(workers)).per_s
 
 
 def run_tandem(corpus: Path, folder: Path, workers: int, readers: int, seconds: float) -> float:
     flags = ("--num-workers", str(readers), "--log-every", "1",
              "--buffer-size", str(in_flight(workers)))  # fmt: skip
     with RealRun(corpus, folder / f"run-{time.time_ns()}", *flags, data_workers=workers) as tandem:
-        # Until every data process has joined, and the readers that tune themselves have settled.
-        return tandem.watch(seconds, warm_up_s=5.0 + 2.0 * workers).per_s
+        return tandem.watch(seconds, settling_s(workers)).per_s
 
 
 def main() -> None:
