@@ -9,7 +9,7 @@ import time
 
 from shared.commands import COMMANDS
 from shared.errors import PlacementError, TandemError
-from shared.stop_signals import handle_again, handle_stops, interrupt
+from shared.launching.stop_signals import handle_again, handle_stops, interrupt
 
 
 def run(config):
@@ -21,7 +21,7 @@ def run(config):
     Raises:
         TandemError: the run could not be started.
     """
-    from shared.command_line import with_fake_gpus
+    from shared.config.flags import with_fake_gpus
     from shared.commands.train import run as train
 
     return train(with_fake_gpus(config), started_s=time.time())
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments and arguments[0] in COMMANDS:
             return importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:])
         if arguments and not arguments[0].startswith("-"):
-            from shared.command_line import refuse_command
+            from shared.config.flags import refuse_command
 
             refuse_command(arguments[0], COMMANDS)
         # Until training, which has its own way. Before the imports below: a scheduler's signal would

@@ -49,7 +49,7 @@ def apply() -> None:
     kind = os.environ.get(VARIABLE)
     if not kind:
         return
-    from data_worker import audio
+    from data_worker.speech import audio
 
     load = audio.load_utterance
 

@@ -83,7 +83,7 @@ def with_config(content: bytes | str) -> Callable[[Path], None]:
 def with_lock_on_run(folder: Path) -> object:
     """{run} is in use by another launcher, for as long as the result lives."""
     sys.path.insert(0, str(ROOT))
-    from shared.run_directory import RunDirectory
+    from shared.run.directory import RunDirectory
 
     make_data(folder)
     run = RunDirectory(folder / "run")
@@ -105,8 +105,8 @@ def with_begun_run(folder: Path) -> None:
     """{run} was begun as a tiny model with batches of 4, and has a checkpoint."""
     make_data(folder)
     sys.path.insert(0, str(ROOT))
-    from shared.config import Config, DataConfig, ModelConfig
-    from shared.config_file import write_config
+    from shared.config.settings import Config, DataConfig, ModelConfig
+    from shared.config.toml_file import write_config
 
     run = folder / "run"
     (run / "checkpoints" / "step-00000001").mkdir(parents=True)

@@ -271,7 +271,7 @@ def put_nan(newest: Path) -> None:
 
 def change_symbols(newest: Path) -> None:
     """Give the run the index of another preparation, which knows one symbol more."""
-    from shared.index import Index
+    from shared.plan.index import Index
 
     path = newest.parent.parent / "index.safetensors"
     index = Index.load(path)

@@ -27,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from model_worker.checkpoint_files import Checkpoint, CheckpointStore, OsLayer
+from model_worker.checkpoints.store import Checkpoint, CheckpointStore, OsLayer
 from shared.errors import CheckpointError
 
 CALLS = ("mkdir", "open", "write", "fsync", "close", "link", "rename", "unlink", "rmdir")

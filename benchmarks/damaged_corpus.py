@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fault_runs import ROOT, read_lines
 
-from data_worker.demo_corpus import make_demo_corpus
+from data_worker.speech.demo.corpus import make_demo_corpus
 
 RATE = 22_050
 SETTINGS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from damaged_corpus import AFTER
 from fault_runs import Life, Run
 
-from shared.config_file import load_config
+from shared.config.toml_file import load_config
 
 MODEL_KILLED_IN_SAVE = "SIGKILL of the model process while saving"
 MODEL_KILLED = "SIGKILL of the model process while not saving"

@@ -12,8 +12,8 @@ from fault_kinds import Told
 from fault_runs import Run
 from fuzz_messages import damaged_message
 
-from shared.config_file import load_config
-from shared.endpoints import default_endpoint
+from shared.config.toml_file import load_config
+from shared.stream.endpoints import default_endpoint
 
 _PAUSE_S = 0.05  # between messages of one peer: it should be a nuisance, not a load test
 

@@ -26,7 +26,7 @@ FLAGS = (
 def make_corpus(folder: Path, num: int = 16) -> Path:
     """A few spoken sentences of two voices, made once."""
     if not (folder / "metadata.csv").exists():
-        command = [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(folder)]
+        command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(folder)]
         subprocess.run([*command, "--num", str(num), "--voices", "2"], cwd=ROOT, check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
     return folder

@@ -55,7 +55,7 @@ from fault_peers import GarbagePeers
 from fault_runs import Run, make_corpus, read_lines
 from fault_stops import stop_again_and_again
 
-from shared.index import TRAIN, Index
+from shared.plan.index import TRAIN, Index
 
 DEADLINE_S = 3600.0
 # What a run is expected to say of its faults; shown, so that one can see that they struck.

@@ -54,8 +54,8 @@ def main() -> None:
     import numpy as np
     import soxr
 
-    from data_worker.audio import pad_reflect
-    from data_worker.features import FeatureExtractor
+    from data_worker.speech.audio import pad_reflect
+    from data_worker.speech.features import FeatureExtractor
 
     source, clips = make_clips(SENTENCES[: options.num_sentences])
     clips = sorted(clips, key=len)
@@ -201,7 +201,7 @@ def make_clips(sentences: tuple[str, ...]) -> tuple[str, list]:
     if shutil.which("flite"):
         import soundfile
 
-        from data_worker.audio import load_utterance
+        from data_worker.speech.audio import load_utterance
 
         clips = []
         with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +215,7 @@ def make_clips(sentences: tuple[str, ...]) -> tuple[str, list]:
                     clips.append(load_utterance(path, 0, info.frames, info.samplerate, True))
         return "flite", clips
 
-    from shared.text.espeak import Espeak
+    from shared.speech.text.espeak import Espeak
 
     clips = []
     for variant in ESPEAK_VARIANTS:

@@ -27,14 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fuzz_messages import GOOD_MESSAGES, damaged_message
 
-from model_worker import ticket_ledger as ledgers
-from model_worker.admission import Expected
-from model_worker.receiver import Receiver
-from shared import codec, messages
-from shared.batch_memory import BatchMemory, PeerMemory
+from model_worker.stream import ticket_ledger as ledgers
+from model_worker.stream.admission import Expected
+from model_worker.stream.receiver import Receiver
+from shared.stream import codec, messages
+from shared.stream.batch_memory import BatchMemory, PeerMemory
 from shared.errors import ProtocolError
-from shared.exclusions import Exclusions
-from shared.plan import Plan
+from shared.plan.exclusions import Exclusions
+from shared.plan.plan import Plan
 
 HANG_S = 10
 MAX_GROWTH_MB = 16.0

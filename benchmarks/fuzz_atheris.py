@@ -18,9 +18,9 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-with atheris.instrument_imports(include=["shared.codec", "model_worker.ticket_ledger"]):
-    from model_worker import ticket_ledger  # noqa: F401
-    from shared import codec
+with atheris.instrument_imports(include=["shared.stream.codec", "model_worker.stream.ticket_ledger"]):
+    from model_worker.stream import ticket_ledger  # noqa: F401
+    from shared.stream import codec
     from shared.errors import ProtocolError
 
 from fuzz import ledger_target

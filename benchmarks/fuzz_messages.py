@@ -8,8 +8,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from shared import codec, messages
-from shared.messages import Envelope, Message
+from shared.stream import codec, messages
+from shared.stream.messages import Envelope, Message
 
 _ARRAYS = {
     "mel": np.linspace(-11, 2, 24, dtype=np.float32).reshape(2, 3, 4),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _INSIDE = ("(tensorflow/",)  # its kernels, and its own way from Python to them
-_WAITING = ("get (model_worker/device_prefetch.py", "_next_batch (")
+_WAITING = ("get (model_worker/stream/device_prefetch.py", "_next_batch (")
 _TRACING = "_create_concrete_function ("
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
         subprocess.run(
-            [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(corpus), "--num", "200"],
+            [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus), "--num", "200"],
             cwd=ROOT, check=True, capture_output=True,
         )  # fmt: skip
         for repeat in range(flags.repeats):

@@ -12,12 +12,12 @@ import alterations
 import numpy as np
 from workload import AHEAD, BATCH_SIZE, DataSide
 
-from data_worker import audio
-from data_worker.audio import PEAK, pad_length
-from data_worker.batch_maker import crop_start
-from data_worker.features import FeatureExtractor
-from shared.buckets import REFERENCE_FRAMES
-from shared.mel import HOP, PAD, SAMPLE_RATE
+from data_worker.speech import audio
+from data_worker.speech.audio import PEAK, pad_length
+from data_worker.batches.batch_maker import crop_start
+from data_worker.speech.features import FeatureExtractor
+from shared.plan.buckets import REFERENCE_FRAMES
+from shared.speech.mel import HOP, PAD, SAMPLE_RATE
 
 
 def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:

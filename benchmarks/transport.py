@@ -45,8 +45,8 @@ from results import Line, ratios
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shared.array_block import ArrayBlock
-from shared.plan import Plan
+from shared.stream.array_block import ArrayBlock
+from shared.plan.plan import Plan
 
 KINDS = ("memcpy", "plain", "tandem", "socket", "queue", "shared", "service", "torch", "ray")
 MODULES = {"service": "tensorflow", "torch": "torch", "ray": "ray"}  # that a peer needs
@@ -197,7 +197,7 @@ def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
 
 
 def produce_tandem(place: Path, megabytes: int) -> None:
-    from shared.batch_memory import BatchMemory
+    from shared.stream.batch_memory import BatchMemory
 
     block_bytes = len(make_batches(megabytes)[0].block)
     produce_with(place, megabytes, lambda: BatchMemory(block_bytes, CREDITS + 2))
@@ -210,8 +210,8 @@ def produce_socket(place: Path, megabytes: int) -> None:
 def produce_with(place: Path, megabytes: int, make_memory) -> None:
     import zmq
 
-    from shared import messages
-    from shared.transport import ClientSocket
+    from shared.stream import messages
+    from shared.stream.sockets import ClientSocket
 
     batches, plan = make_batches(megabytes), make_plan(megabytes)
     layout = plan.batch(0).shape.arrays()
@@ -242,11 +242,11 @@ def receive_socket(place: Path, megabytes: int) -> Iterator[int]:
 
 
 def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
-    from model_worker.receiver import Expected, Receiver
-    from model_worker.ticket_ledger import TicketLedger
-    from shared.exclusions import Exclusions
-    from shared.process_guard import keep_freed_memory
-    from shared.transport import ServerSocket
+    from model_worker.stream.receiver import Expected, Receiver
+    from model_worker.stream.ticket_ledger import TicketLedger
+    from shared.plan.exclusions import Exclusions
+    from shared.worker.process_guard import keep_freed_memory
+    from shared.stream.sockets import ServerSocket
 
     keep_freed_memory()
     plan = make_plan(megabytes)

@@ -26,12 +26,12 @@ class Aligner:
 
     def __init__(self, run: Path):
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-        from model_worker.loaded_voice import load_model
-        from model_worker.spoken_text import TextEncoder
-        from model_worker.voice_checkpoint import averaged_checkpoint
-        from shared.config_file import load_config
-        from shared.index import Index
-        from shared.run_directory import RunDirectory
+        from model_worker.speech.speaking.loaded_voice import load_model
+        from model_worker.speech.speaking.spoken_text import TextEncoder
+        from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
+        from shared.config.toml_file import load_config
+        from shared.plan.index import Index
+        from shared.run.directory import RunDirectory
 
         directory = RunDirectory(run)
         self._index = Index.load(directory.index)
@@ -43,9 +43,9 @@ class Aligner:
         """End of the last sound of each word that is spoken as one."""
         import tensorflow as tf
 
-        from model_worker.reference_clip import reference_mel_of
-        from shared.mel import log_mel
-        from shared.text.frontend import MARKS
+        from model_worker.speech.speaking.reference_clip import reference_mel_of
+        from shared.speech.mel import log_mel
+        from shared.speech.text.frontend import MARKS
 
         mel = log_mel(audio, self._index.mel_basis)
         pieces = self._encoder.encode(text)

@@ -22,7 +22,7 @@ import soxr
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shared import mel as mel_definition
+from shared.speech import mel as mel_definition
 
 RECOGNISER_RATE = 16_000
 SILENCE_SAMPLES = 3_200  # on both sides: a recogniser needs to hear that speech begins
@@ -116,7 +116,7 @@ def copy_synthesis(recordings: list[np.ndarray]) -> list[np.ndarray]:
     import librosa
     import tensorflow as tf
 
-    from model_worker.griffin_lim import waveform_of_mel
+    from model_worker.speech.speaking.griffin_lim import waveform_of_mel
 
     basis = librosa.filters.mel(
         sr=mel_definition.SAMPLE_RATE,

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 import alterations
 from quiet_windows import ROOT_VARIABLE
 
-from shared.cores import share_of
+from shared.devices.cores import share_of
 
 AHEAD = 8  # batches that every contender may have in flight
 BATCH_SIZE = 16
@@ -57,7 +57,7 @@ def make_corpus(folder: Path, num_utterances: int = 400) -> Path:
     corpus = folder / f"corpus-{num_utterances}"
     if not (corpus / "metadata.csv").exists():
         subprocess.run(
-            [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(corpus),
+            [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus),
              "--num", str(num_utterances)],
             cwd=ROOT, env=environment(), check=True, capture_output=True,
         )  # fmt: skip
@@ -89,7 +89,7 @@ def grow_index(run: Path, num_rows: int) -> None:
 
     import numpy as np
 
-    from shared.index import Index, RaggedColumn, StringColumn
+    from shared.plan.index import Index, RaggedColumn, StringColumn
 
     index = Index.load(run / "index.safetensors")
     times = -(-num_rows // len(index))
@@ -145,11 +145,11 @@ class DataSide:
     def __init__(self, run: Path):
         alterations.apply()
         from data_worker import assembly
-        from data_worker.features import FeatureExtractor
-        from shared.config_file import load_config
-        from shared.index import Index
-        from shared.reading_record import ReadingRecord
-        from shared.run_plan import plan_of
+        from data_worker.speech.features import FeatureExtractor
+        from shared.config.toml_file import load_config
+        from shared.plan.index import Index
+        from shared.worker.decoding_record import ReadingRecord
+        from shared.plan.plan_of_run import plan_of
 
         self.config = load_config(run / "config.toml")
         self.index = Index.load(run / "index.safetensors")
@@ -162,7 +162,7 @@ class DataSide:
         )  # fmt: skip
 
     def ask(self, n: int) -> None:
-        from shared.exclusions import Exclusions
+        from shared.plan.exclusions import Exclusions
 
         self._maker.submit(n, Exclusions())
 
@@ -194,9 +194,9 @@ class ModelSide:
     def __init__(self, run: Path, model_size: str = "tiny"):
         import keras
 
-        from model_worker.acoustic_model import Statistics, build_model
-        from model_worker.train_step import StepSettings, TrainStep
-        from shared.index import Index
+        from model_worker.speech.network.acoustic_model import Statistics, build_model
+        from model_worker.training.step import StepSettings, TrainStep
+        from shared.plan.index import Index
 
         keras.utils.set_random_seed(1234)
         index = Index.load(run / "index.safetensors")

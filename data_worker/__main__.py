@@ -9,13 +9,13 @@ import secrets
 import sys
 from pathlib import Path
 
-from shared.cores import BusyMeter
-from shared.endpoints import check_endpoint, connectable, default_endpoint
-from shared.keys import load_client_keys
-from shared.reading_record import ReadingRecord, rows_left_behind, suspects_from_environment
-from shared.reporting import Reporter
-from shared.supervision import EXIT_INTERRUPTED
-from shared.worker_start import (
+from shared.devices.cores import BusyMeter
+from shared.stream.endpoints import check_endpoint, connectable, default_endpoint
+from shared.stream.keys import load_client_keys
+from shared.worker.decoding_record import ReadingRecord, rows_left_behind, suspects_from_environment
+from shared.worker.reports import Reporter
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.worker.start import (
     StopFlag,
     begin_worker,
     busy_meter,
@@ -59,14 +59,14 @@ def _work(reporter: Reporter) -> int:
     say_memory("data", device_kind, config, reporter)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
-    from data_worker import standing_by
+    from data_worker.stream import spare as standing_by
     from data_worker.assembly import arguments_by_row, make_batch_maker, make_hello, make_memory
-    from data_worker.features import FeatureExtractor
-    from data_worker.serving import DataServer, Progress
-    from data_worker.suspects import find_guilty
-    from shared.index import Index
-    from shared.run_plan import plan_of
-    from shared.transport import ClientSocket
+    from data_worker.speech.features import FeatureExtractor
+    from data_worker.stream.serving import DataServer, Progress
+    from data_worker.batches.crash_trial import find_guilty
+    from shared.plan.index import Index
+    from shared.plan.plan_of_run import plan_of
+    from shared.stream.sockets import ClientSocket
 
     index = Index.load(run.index)
     plan = plan_of(config, index)

@@ -6,16 +6,16 @@ import logging
 import os
 import sys
 
-from shared.config import Config
-from shared.durations import machine_s
-from shared.endpoints import check_endpoint, default_endpoint, remove_socket
-from shared.keys import load_server_keys
-from shared.process_guard import keep_freed_memory
-from shared.reporting import Reporter
-from shared.run_directory import RunDirectory
-from shared.supervision import EXIT_INTERRUPTED
-from shared.training_run import START_VARIABLE
-from shared.worker_start import (
+from shared.config.settings import Config
+from shared.clock import machine_s
+from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
+from shared.stream.keys import load_server_keys
+from shared.worker.process_guard import keep_freed_memory
+from shared.worker.reports import Reporter
+from shared.run.directory import RunDirectory
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.launching.training_run import START_VARIABLE
+from shared.worker.start import (
     StopFlag,
     begin_worker,
     fix_gpu,
@@ -57,7 +57,7 @@ def _work(reporter: Reporter) -> int:
     say_memory("model", device_kind, config, reporter)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
-    from model_worker.session import Session
+    from model_worker.model_process import Session
 
     session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
     try:

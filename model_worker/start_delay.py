@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable
 
-from model_worker.receiver import Receiver
-from shared.config import Config
-from shared.reporting import Reporter
-from shared.training_run import RESTART_VARIABLE
+from model_worker.stream.receiver import Receiver
+from shared.config.settings import Config
+from shared.worker.reports import Reporter
+from shared.launching.training_run import RESTART_VARIABLE
 
 WAITING_DEADLINE_S = 10.0  # of a process that only waits, and says so every second
 _WAIT_S = 0.05

@@ -7,21 +7,21 @@ import logging
 import time
 from collections.abc import Callable
 
-from model_worker.checkpoint_files import NotFiniteError
-from model_worker.device_prefetch import DeviceBatch, DevicePrefetch
-from model_worker.progress_log import Budget, ProgressLog
-from model_worker.receiver import Receiver
-from model_worker.samples import Samples
-from model_worker.schedule import Schedule
-from model_worker.skipped_batches import SkippedBatches
-from model_worker.train_step import TrainStep
-from model_worker.training_state import Position
-from model_worker.validation import Validation
-from shared.config import Config
+from model_worker.checkpoints.store import NotFiniteError
+from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
+from model_worker.watching.progress_log import Budget, ProgressLog
+from model_worker.stream.receiver import Receiver
+from model_worker.speech.samples import Samples
+from model_worker.training.schedule import Schedule
+from model_worker.training.skipped_batches import SkippedBatches
+from model_worker.training.step import TrainStep
+from model_worker.training.state import Position
+from model_worker.training.validation import Validation
+from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
-from shared.plan import Plan
-from shared.reporting import Reporter
-from shared.supervision import CLOSING, SPEAKING, WAITING
+from shared.plan.plan import Plan
+from shared.worker.reports import Reporter
+from shared.launching.supervisor import CLOSING, SPEAKING, WAITING
 
 log = logging.getLogger(__name__)
 

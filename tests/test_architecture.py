@@ -84,8 +84,8 @@ def test_a_python_without_the_packages_gets_a_sentence_and_not_a_traceback():
 def test_a_worker_s_tensorflow_comes_without_what_it_has_no_use_for(role, absent):
     program = (
         "import sys\n"
-        "from shared.config import Config\n"
-        "from shared.worker_start import start_tensorflow\n"
+        "from shared.config.settings import Config\n"
+        "from shared.worker.start import start_tensorflow\n"
         "start_tensorflow(sys.argv[1], 'cpu', Config())\n"
         "before = set(sys.modules)\n"
         "import keras, sklearn  # they can be had all the same\n"
@@ -229,7 +229,7 @@ def test_the_reading_finds_what_it_is_for(line):
     [
         "np.load(path, allow_pickle=False)",
         "yaml.safe_load(text)",
-        "from model_worker.loaded_voice import load_model",
+        "from model_worker.speech.speaking.loaded_voice import load_model",
         "from yaml import safe_load",
         "re.compile(pattern)",
         "model.compile(optimizer)",

@@ -14,12 +14,12 @@ from unittest import mock
 
 import pytest
 
-from shared import codec, messages
-from shared.buckets import BucketShape
-from shared.command_line import resolve_config, train_parser
+from shared.stream import codec, messages
+from shared.plan.buckets import BucketShape
+from shared.config.flags import resolve_config, train_parser
 from shared.commands import COMMANDS
-from shared.gpus import FAKE_GPUS_VARIABLE
-from shared.worker_start import worker_parser
+from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.worker.start import worker_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -259,7 +259,7 @@ def test_the_python_example_of_the_readme_runs_as_it_is(tmp_path):
     example = example.replace('run_dir="runs/mine"', 'run_dir="runs/mine", prepare_only=True')
     environment = {**os.environ, "PYTHONPATH": str(ROOT), FAKE_GPUS_VARIABLE: "2",
                    "TANDEM_CACHE": str(tmp_path / "cache"), "XDG_RUNTIME_DIR": str(tmp_path)}
-    make = ["-m", "data_worker.demo_corpus", "--out", "my-voice", "--num", "8"]
+    make = ["-m", "data_worker.speech.demo.corpus", "--out", "my-voice", "--num", "8"]
     for arguments in (make, ["-c", example]):
         done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment,
                               capture_output=True, text=True, timeout=120, check=False)

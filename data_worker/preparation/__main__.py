@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
 
 def _prepare(run: Path, reporter: _Reporter) -> int:
     from data_worker.preparation.prepare import Refused, prepare
-    from shared.config_file import load_config
+    from shared.config.toml_file import load_config
 
     began = time.monotonic()
     config = load_config(run / "config.toml")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shared.index import TRAIN, VALIDATION
+from shared.plan.index import TRAIN, VALIDATION
 
 
 def hold_out(

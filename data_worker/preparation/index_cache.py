@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from data_worker.preparation.audio_names import AudioNames, BadName
+from data_worker.speech.formats.audio_names import AudioNames, BadName
 from shared.errors import DataError
-from shared.index import Index
+from shared.plan.index import Index
 
 ENTRIES_KEPT = 20
 # Raise this when the preparation finds something else in the same files.

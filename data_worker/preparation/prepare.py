@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from data_worker.preparation import formats, index_cache, statistics
-from data_worker.preparation.careful_pool import CarefulPool, Crashed, available_cores
-from data_worker.preparation.check_row import CheckSettings, Usable, check_row
+from data_worker.preparation import index_cache
+from data_worker.speech import statistics
+from data_worker.speech.formats import recognise as formats
+from data_worker.preparation.crash_proof_pool import CarefulPool, Crashed, available_cores
+from data_worker.speech.audio_check.check_row import CheckSettings, Usable, check_row
 from data_worker.preparation.held_out import hold_out
-from data_worker.preparation.probe import ProbeSettings, Unusable, probe
-from data_worker.preparation.rows import BAD, LeftOut, Row, leave_out
+from data_worker.speech.audio_check.probe import ProbeSettings, Unusable, probe
+from data_worker.speech.formats.rows import BAD, LeftOut, Row, leave_out
 from shared.errors import DataError
-from shared.index import TRAIN, TRAIN_ROOT, VAL_ROOT, VALIDATION, Index, RaggedColumn, StringColumn
-from shared.text.frontend import make_frontend
-from shared.text.symbols import build_table, encode_corpus
+from shared.plan.index import TRAIN, TRAIN_ROOT, VAL_ROOT, VALIDATION, Index, RaggedColumn, StringColumn
+from shared.speech.text.frontend import make_frontend
+from shared.speech.text.symbols import build_table, encode_corpus
 
 Progress = Callable[[int, int, str], None]  # done, total, what
 

@@ -7,7 +7,7 @@ COMMANDS = {
         "make a small speech corpus and train on two fake GPUs",
     ),
     "validate": (
-        "shared.commands.validate", "validate_parser", "the five checks of a two-GPU machine",
+        "shared.commands.validate.command", "validate_parser", "the five checks of a two-GPU machine",
     ),
     "check-data": (
         "shared.commands.check_data", "check_data_parser",
@@ -15,13 +15,13 @@ COMMANDS = {
     ),
     "keys": ("shared.commands.keys", "keys_parser", "make the keys of a run beyond one host"),
     "bench": (
-        "shared.commands.bench", "bench_parser",
+        "shared.commands.bench.command", "bench_parser",
         "the modes side by side on this machine, with a picture",
     ),
     "report": ("shared.commands.report", "report_parser", "write a run's report.html again"),
     "speak": ("shared.commands.speak", "speak_parser", "text to a wav, with the voice of a run"),
     "export": ("shared.commands.export", "export_parser", "the voice of a run as a SavedModel"),
     "completion": (
-        "shared.commands.completion", "completion_parser", "complete flags in bash, zsh or fish",
+        "shared.commands.completion.command", "completion_parser", "complete flags in bash, zsh or fish",
     ),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """`launcher.py check-data`: every row that would not be used, and what else is worth knowing.
 
-The work is done by data_worker.data_check, with the preparation of a real run.
+The work is done by data_worker.speech.data_check, with the preparation of a real run.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from shared.command_line import PlainParser, add_option_flags
-from shared.config import Config
-from shared.config_file import build_config, read_values
+from shared.config.flags import PlainParser, add_option_flags
+from shared.config.settings import Config
+from shared.config.toml_file import build_config, read_values
 from shared.errors import InputError
-from shared.foreground_child import run_in_foreground
+from shared.launching.foreground_child import run_in_foreground
 
 
 def main(arguments: list[str]) -> int:
     """Check the flags here, where it costs nothing, and look at the data in a child process."""
     read_flags(arguments)
-    return run_in_foreground("data_worker.data_check", arguments)
+    return run_in_foreground("data_worker.speech.data_check", arguments)
 
 
 def check_data_parser() -> PlainParser:

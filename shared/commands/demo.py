@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from shared.command_line import PlainParser
+from shared.config.flags import PlainParser
 from shared.commands.train import run
-from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.errors import ConfigError, TandemError
-from shared.foreground_child import ending_in_words, run_in_foreground
-from shared.run_directory import free_name
-from shared.training_run import say_plainly
+from shared.launching.foreground_child import ending_in_words, run_in_foreground
+from shared.run.directory import free_name
+from shared.launching.training_run import say_plainly
 
 SENTENCE = "The young doctor found a long letter in the old garden."
 _NUM_UTTERANCES = 360
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         return result.exit_code
     wav = run_dir / "demo.wav"
     say_plainly(f"🗣  Speaking: “{SENTENCE}”")
-    _child("model_worker.speak", "--run", str(run_dir), "--text", SENTENCE, "--out", str(wav))
+    _child("model_worker.speech.speaking.speak", "--run", str(run_dir), "--text", SENTENCE, "--out", str(wav))
     say_plainly(f"🎧 Listen to {wav}")
     say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Hello.' --out my.wav")
     return 0
@@ -58,7 +58,7 @@ def _make_corpus(folder: Path) -> Path:
         say_plainly(f"🎙  Using the corpus in {folder}")
         return folder
     say_plainly(f"🎙  Speaking {_NUM_UTTERANCES} sentences of our own with espeak-ng into {folder}")
-    _child("data_worker.demo_corpus", "--out", str(folder), "--num", str(_NUM_UTTERANCES))
+    _child("data_worker.speech.demo.corpus", "--out", str(folder), "--num", str(_NUM_UTTERANCES))
     return folder
 
 

@@ -1,17 +1,17 @@
-"""`launcher.py export`: a run's voice as a SavedModel. The work is done by model_worker.export."""
+"""`launcher.py export`: a run's voice as a SavedModel. The work is done by model_worker.speech.speaking.export."""
 
 from __future__ import annotations
 
 import argparse
 
-from shared.command_line import PlainParser
-from shared.foreground_child import run_in_foreground
+from shared.config.flags import PlainParser
+from shared.launching.foreground_child import run_in_foreground
 
 
 def main(arguments: list[str]) -> int:
     """Check the flags here, where it costs nothing, and export in a child process."""
     read_flags(arguments)
-    return run_in_foreground("model_worker.export", arguments)
+    return run_in_foreground("model_worker.speech.speaking.export", arguments)
 
 
 def read_flags(arguments: list[str]) -> argparse.Namespace:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shared.command_line import PlainParser
-from shared.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
-from shared.training_run import say_plainly
+from shared.config.flags import PlainParser
+from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
+from shared.launching.training_run import say_plainly
 
 
 def keys_parser() -> PlainParser:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from shared.command_line import PlainParser
-from shared.run_directory import RunDirectory
-from shared.stop_signals import in_main_thread
-from shared.training_run import say_plainly
+from shared.config.flags import PlainParser
+from shared.run.directory import RunDirectory
+from shared.launching.stop_signals import in_main_thread
+from shared.launching.training_run import say_plainly
 
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 

@@ -1,12 +1,12 @@
-"""`launcher.py speak`: text to speech with a run's voice. model_worker.speak does the work."""
+"""`launcher.py speak`: text to speech with a run's voice. model_worker.speech.speaking.speak does the work."""
 
 from __future__ import annotations
 
 import argparse
 
-from shared.command_line import PlainParser
+from shared.config.flags import PlainParser
 from shared.errors import ConfigError
-from shared.foreground_child import run_in_foreground
+from shared.launching.foreground_child import run_in_foreground
 
 SPEED_RANGE = (0.25, 4.0)
 PITCH_RANGE = (-12.0, 12.0)
@@ -15,7 +15,7 @@ PITCH_RANGE = (-12.0, 12.0)
 def main(arguments: list[str]) -> int:
     """Check the flags here, where it costs nothing, and speak in a child process."""
     read_flags(arguments)
-    return run_in_foreground("model_worker.speak", arguments)
+    return run_in_foreground("model_worker.speech.speaking.speak", arguments)
 
 
 def speak_parser() -> PlainParser:

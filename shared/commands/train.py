@@ -9,26 +9,26 @@ import sys
 import time
 from pathlib import Path
 
-from shared.command_line import resolve_config, train_parser
+from shared.config.flags import resolve_config, train_parser
 from shared.commands.report import leave_report
-from shared.config import Config
-from shared.config_file import write_config
-from shared.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
+from shared.config.settings import Config
+from shared.config.toml_file import write_config
+from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.errors import InputError
-from shared.gpus import Gpu, Placement, list_gpus, place
-from shared.preparation_step import prepare_run
-from shared.progress_line import can_rewrite
-from shared.run_directory import RunDirectory, free_name
-from shared.run_environment import write_environment
-from shared.run_resume import (
+from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.launching.preparation_child import prepare_run
+from shared.console.progress_line import can_rewrite
+from shared.run.directory import RunDirectory, free_name
+from shared.run.environment import write_environment
+from shared.run.resume import (
     can_go_on,
     check_init_from,
     run_id_in,
     start_over,
     with_absolute_paths,
 )
-from shared.supervision import EXIT_INTERRUPTED
-from shared.training_run import RunResult, TrainingRun, say_plainly
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.launching.training_run import RunResult, TrainingRun, say_plainly
 
 _UNSPOKEN_SHOWN = 20
 
@@ -152,7 +152,7 @@ def check_data_folders(config: Config) -> None:
 
 def _check_language(config: Config) -> None:
     """Before there is a run directory, which another language would not fit."""
-    from shared.text.frontend import make_frontend
+    from shared.speech.text.frontend import make_frontend
 
     make_frontend(config.data.text_frontend, config.data.language)
 
@@ -160,7 +160,7 @@ def _check_language(config: Config) -> None:
 def _check_endpoint(config: Config) -> None:
     """Where the batches will flow, and the keys for it, before anything heavy starts."""
     if config.run.keys:
-        from shared.keys import load_client_keys, load_server_keys
+        from shared.stream.keys import load_client_keys, load_server_keys
 
         load_server_keys(config.run.keys)
         load_client_keys(config.run.keys)

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from shared.bench_advice import limit_of
+from shared.diagnosis.bench_advice import limit_of
 
 _SETTINGS = {
     "font.size": 11, "axes.spines.top": False, "axes.spines.right": False,

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from shared.console.plain_lines import is_step
 from shared.console.tally import Tally
-from shared.durations import clock
-from shared.steadiness import steadiness
-from shared.trend import trend
+from shared.clock import clock
+from shared.diagnosis.steadiness import steadiness
+from shared.diagnosis.trend import trend
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY_S = 120

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from shared.console.tally import Tally
-from shared.steadiness import steadiness
+from shared.diagnosis.steadiness import steadiness
 
 _WINDOWS = 120
 

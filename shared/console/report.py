@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from shared.config import SECTIONS, Config
+from shared.config.settings import SECTIONS, Config
 from shared.console import report_pictures
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
 from shared.console.run_story import RunStory, number, read_run
-from shared.durations import clock
-from shared.options import rules_of
-from shared.output_files import write_file
-from shared.run_directory import RunDirectory
-from shared.run_environment import versions_here
-from shared.steadiness import steadiness
-from shared.verdict import Measured, judge
+from shared.clock import clock
+from shared.config.option import rules_of
+from shared.run.files import write_file
+from shared.run.directory import RunDirectory
+from shared.run.environment import versions_here
+from shared.diagnosis.steadiness import steadiness
+from shared.diagnosis.verdict import Measured, judge
 
 _MOST_ROWS = 500
 

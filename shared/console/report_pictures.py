@@ -23,8 +23,8 @@ from shared.console.pictures import (
     plain_ticks,
 )
 from shared.console.run_story import RunStory, number, numbers
-from shared.verdict import Measured, in_words
-from shared.wait_attribution import CAUSES
+from shared.diagnosis.verdict import Measured, in_words
+from shared.diagnosis.wait_attribution import CAUSES
 
 _MOST_POINTS = 500  # of a line; more are drawn as means with the range around them
 _MARKED_POINTS = 30

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from shared.console.page import folded, paragraph, section, text
-from shared.run_directory import RECORDED
+from shared.run.directory import RECORDED
 
 MOST_BYTES = 12 << 20  # of all samples together, before they grow by a third in the page
 _MOST_BYTES_EACH = 4 << 20

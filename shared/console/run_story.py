@@ -10,11 +10,11 @@ import statistics
 import time
 from pathlib import Path
 
-from shared.config import Config
-from shared.config_file import load_config
+from shared.config.settings import Config
+from shared.config.toml_file import load_config
 from shared.errors import InputError, TandemError
-from shared.run_directory import RunDirectory
-from shared.run_environment import read_environment
+from shared.run.directory import RunDirectory
+from shared.run.environment import read_environment
 
 _RESTART_WORDS = ("starting it again", "its spare takes over")
 _START = "📁"  # as the line begins that says where the run is, at every start

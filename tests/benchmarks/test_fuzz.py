@@ -7,7 +7,7 @@ import fuzz
 import pytest
 from fuzz_messages import damaged_message
 
-from shared import codec
+from shared.stream import codec
 from shared.errors import ProtocolError
 
 

@@ -14,23 +14,25 @@ import pytest
 import soundfile
 import zmq
 
-from data_worker import assembly, audio, serving, standing_by
-from data_worker.features import FeatureExtractor
+from data_worker import assembly
+from data_worker.speech import audio
+from data_worker.stream import serving, spare as standing_by
+from data_worker.speech.features import FeatureExtractor
 from data_worker.preparation.prepare import prepare
-from model_worker.admission import Expected
-from model_worker.device_prefetch import DevicePrefetch
-from model_worker.receiver import Receiver
-from model_worker.ticket_ledger import TicketLedger
-from shared.config import Config, DataConfig
-from shared.cores import BusyMeter
-from shared.exclusions import Exclusions
-from shared.plan import Plan
-from shared.reading_record import ReadingRecord
-from shared.reporting import Reporter
-from shared.run_plan import settings_fingerprint
-from shared.transport import ClientSocket, ServerSocket
-from shared.verdict import Measured, judge
-from shared.wait_attribution import attribute
+from model_worker.stream.admission import Expected
+from model_worker.stream.device_prefetch import DevicePrefetch
+from model_worker.stream.receiver import Receiver
+from model_worker.stream.ticket_ledger import TicketLedger
+from shared.config.settings import Config, DataConfig
+from shared.devices.cores import BusyMeter
+from shared.plan.exclusions import Exclusions
+from shared.plan.plan import Plan
+from shared.worker.decoding_record import ReadingRecord
+from shared.worker.reports import Reporter
+from shared.plan.plan_of_run import settings_fingerprint
+from shared.stream.sockets import ClientSocket, ServerSocket
+from shared.diagnosis.verdict import Measured, judge
+from shared.diagnosis.wait_attribution import attribute
 
 DEADLINE_S = 60.0
 NUM_CLIPS, BATCH_SIZE = 24, 2

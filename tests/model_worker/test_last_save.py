@@ -6,8 +6,8 @@ import pytest
 
 from model_worker import training_loop
 from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, TrainingLoop
-from model_worker.training_state import Position
-from shared.config import Config
+from model_worker.training.state import Position
+from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from model_worker import start_delay
 from model_worker.start_delay import WAITING_DEADLINE_S, wait_for_start
-from shared.config import Config, DataConfig
+from shared.config.settings import Config, DataConfig
 
 TWO_GPUS = Config(DataConfig(data_gpu=0, model_gpu=1, model_start_delay=2.0))
 

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from model_worker import training_loop, training_state
-from model_worker.checkpoint_files import NotFiniteError
-from model_worker.schedule import Schedule
+from model_worker import training_loop
+from model_worker.training import state as training_state
+from model_worker.checkpoints.store import NotFiniteError
+from model_worker.training.schedule import Schedule
 from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, RollBack, TrainingLoop
-from model_worker.training_state import Position
-from shared.config import Config, TrainingConfig
-from shared.stream_layout import StreamLayout
+from model_worker.training.state import Position
+from shared.config.settings import Config, TrainingConfig
+from shared.plan.stream_layout import StreamLayout
 
 STEP_S, VALIDATION_BATCH_S = 0.5, 0.2
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.gpus import FAKE_GPUS_VARIABLE
+from shared.devices.gpus import FAKE_GPUS_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 180
@@ -204,7 +204,7 @@ class Runs:
 def small_corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     subprocess.run(
-        [sys.executable, "-m", "data_worker.demo_corpus", "--out", str(folder), "--num", "40"],
+        [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(folder), "--num", "40"],
         cwd=ROOT, check=True, capture_output=True,
     )  # fmt: skip
     return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.command_line import resolve_config, train_parser
+from shared.config.flags import resolve_config, train_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -9,7 +9,7 @@ import dataclasses, json, signal, sys, threading
 import psutil
 
 import launcher
-from shared.config import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 
 config = Config(
     data=DataConfig(

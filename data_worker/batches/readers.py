@@ -1,0 +1,155 @@
+"""Reader threads: utterances from disk, as 22,050 Hz audio or as features that are kept there."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import numpy as np
+
+from shared.errors import AudioError
+from shared.worker.decoding_record import ReadingRecord
+
+_RETRY_AFTER_S = (0.1, 0.5, 2.0)
+_REMEMBERED_S = 600.0  # storage that was gone may be back
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadUtterance:
+    """One utterance, and what it cost, retries included.
+
+    Either its audio, float32 (samples,), or its features, float32 (frames, 82).
+    """
+
+    audio: np.ndarray | None
+    features: np.ndarray | None
+    reading_ms: float
+    decoding_ms: float
+
+
+class ReaderPool:
+    """Runs `load(row, on_piece)` in threads, first asked first served.
+
+    `load` calls `on_piece()` for every piece of the file that has come from the disk, so that only
+    decoding is left after the last. A row that could not be read fails at once when it is asked for
+    again: a batch is given up for one row at a time, and with a mount that is gone the retries of
+    all the others would take a night.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[int, Callable[[], None]], np.ndarray],
+        num_threads: int,
+        on_progress: Callable[[], None] = lambda: None,
+        wait: Callable[[float], object] = time.sleep,
+        record: ReadingRecord | None = None,
+        look_up: Callable[[int], np.ndarray | None] = lambda row: None,
+    ):
+        """`record` is told which rows are being read, should one of them crash the process.
+
+        `look_up(row)` gives a row's features where they are on disk already; it is asked first.
+        """
+        self._load = load
+        self._look_up = look_up
+        self._on_progress = on_progress
+        self._wait = wait
+        self._record = record or ReadingRecord()
+        self._failed: dict[int, tuple[str, float]] = {}  # by row, why, and until when it counts
+        self._wanted: queue.SimpleQueue = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self.grow_to(num_threads)
+
+    @property
+    def num_threads(self) -> int:
+        return len(self._threads)
+
+    def grow_to(self, num_threads: int) -> None:
+        while len(self._threads) < num_threads:
+            slot = len(self._threads)
+            thread = threading.Thread(
+                target=self._run, args=(slot,), name=f"reader-{slot}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def read(self, row: int) -> Future[ReadUtterance]:
+        """The utterance, in time; an AudioError when it can't be had."""
+        future: Future[ReadUtterance] = Future()
+        try:
+            self._raise_known_failure(row)
+        except AudioError as error:
+            future.set_exception(error)
+        else:
+            self._wanted.put((row, future))
+        return future
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._wanted.put(None)
+
+    def _run(self, slot: int) -> None:
+        while (item := self._wanted.get()) is not None:
+            row, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self._read_on_record(slot, row))
+            except BaseException as error:
+                future.set_exception(error)
+            self._on_progress()
+
+    def _read_on_record(self, slot: int, row: int) -> ReadUtterance:
+        self._raise_known_failure(row)  # it may have failed since it was asked for
+        self._record.begin(slot, row)
+        try:
+            return self._load_with_retries(row)
+        except AudioError as error:
+            self._failed[row] = str(error), time.monotonic() + _REMEMBERED_S
+            raise
+        finally:
+            self._record.end(slot)
+
+    def _raise_known_failure(self, row: int) -> None:
+        reason, until_s = self._failed.get(row, ("", 0.0))
+        if time.monotonic() < until_s:
+            raise AudioError(reason)
+
+    def _load_with_retries(self, row: int) -> ReadUtterance:
+        started_s = fetched_s = time.perf_counter()
+
+        def note_piece() -> None:
+            nonlocal fetched_s
+            fetched_s = time.perf_counter()
+            self._on_progress()
+
+        features = self._look_up(row)
+        if features is not None:
+            return ReadUtterance(None, features, (time.perf_counter() - started_s) * 1000, 0.0)
+        for pause_s in (*_RETRY_AFTER_S, None):
+            try:
+                audio = self._load(row, note_piece)
+            except AudioError as error:
+                if not error.transient or pause_s is None:
+                    raise
+                self._on_progress()  # storage that answers with an error does answer
+                self._wait(pause_s)
+                continue
+            done_s = time.perf_counter()
+            reading_ms, decoding_ms = (fetched_s - started_s) * 1000, (done_s - fetched_s) * 1000
+            return ReadUtterance(audio, None, reading_ms, decoding_ms)
+        raise AssertionError("unreachable")
+
+
+def next_reader_count(current: int, maximum: int, waited_share: float, cores_busy: float) -> int:
+    """How many readers to use next, from what the last batches measured.
+
+    More readers help only while the batches wait for them and the cores are not the reason: then
+    it is the storage that is slow, and its delays can be overlapped.
+    """
+    if waited_share > 0.2 and cores_busy < 0.85:
+        return min(maximum, current * 2)
+    return current

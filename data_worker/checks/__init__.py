@@ -1,0 +1,1 @@
+"""The data process's part in `launcher.py validate`."""

@@ -1,0 +1,110 @@
+"""`python -m data_worker.checks.device_check`: the data process's part in `launcher.py validate`.
+
+Tells the launcher what it sees, makes arrays on its device, and sends them as a batch is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+
+import numpy as np
+
+from data_worker.assembly import make_hello, make_memory
+from shared.stream import messages
+from shared.stream.array_block import ArrayBlock
+from shared.plan.buckets import BucketShape
+from shared.devices.device_facts import device_facts
+from shared.errors import TandemError
+from shared.plan.index import Index
+from shared.worker.reports import Reporter
+from shared.plan.plan_of_run import plan_of
+from shared.stream.sockets import ClientSocket
+from shared.worker.start import (
+    begin_worker,
+    failure_in_words,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
+
+_ANSWER_DEADLINE_S = 240.0  # the model process builds its model first
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        return error.exit_code
+    except Exception as error:
+        reporter.failure(failure_in_words(error))
+        raise  # its log says where
+
+
+def _work(reporter: Reporter) -> int:
+    flags = worker_parser("python -m data_worker.checks.device_check", "--connect").parse_all(sys.argv[1:])
+    run, config = open_run(flags)
+    device_kind = fix_gpu("data", flags, config)
+    tf = start_tensorflow("data", device_kind, config)
+    reporter.tell("device", **device_facts(tf, device_kind))
+    device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+    index = Index.load(run.index)
+    plan = plan_of(config, index)
+    arrays, made_on = _made_on_device(tf, device, plan.batch(0).shape)
+    reporter.tell("sent", sha256=_digest_of(arrays), device=made_on)
+    socket = ClientSocket(
+        flags.endpoint, config.run.run_id, make_memory=lambda: make_memory(config, plan)
+    )
+    hello = make_hello("check", config, index, plan, device_kind, tf.__version__)
+    _send(socket, hello, arrays)
+    return 0
+
+
+def _made_on_device(tf, device: str, shape: BucketShape) -> tuple[dict[str, np.ndarray], str]:
+    """Noise in the arrays of one batch, made on the device; and where the mel really was."""
+    arrays, made_on = {}, ""
+    for number, (name, (dtype, dimensions)) in enumerate(shape.arrays().items()):
+        with tf.device(device):
+            noise = tf.random.stateless_normal(dimensions, seed=(7, number))
+            tensor = noise if dtype == "float32" else tf.cast(1000 * noise, dtype)
+        made_on = tensor.backing_device if name == "mel" else made_on
+        arrays[name] = np.ascontiguousarray(tensor.numpy())
+    return arrays, made_on
+
+
+def _digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and bytes, as the model process computes it."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array)
+    return digest.hexdigest()
+
+
+def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndarray]) -> None:
+    """Introduce itself, send the arrays as a batch, and stay until the other side has them."""
+    try:
+        socket.send(hello)
+        until_s = time.monotonic() + _ANSWER_DEADLINE_S
+        while time.monotonic() < until_s:
+            socket.socket.poll(250)
+            for received in socket.receive_waiting():
+                message = getattr(received, "message", None)
+                if isinstance(message, messages.Welcome):
+                    socket.session = received.session
+                    block = ArrayBlock.copied(arrays, socket.take_memory)
+                    socket.send(messages.BatchReady(0, 0, {}, 0.0, block))
+                elif isinstance(message, messages.StopProducing):
+                    return
+        raise TandemError(f"the model process took no batch in {_ANSWER_DEADLINE_S:g} s.")
+    finally:
+        socket.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The data half of the speech task: recordings to features."""

@@ -1,0 +1,204 @@
+"""One utterance from its file to audio at 22,050 Hz, and to the padded row for the features."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from data_worker.speech.pcm import as_float, peak_of, read_stored
+from shared.errors import AudioError
+from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
+
+# Keeps digital silence from being divided by its own zero peak.
+_SMALLEST_PEAK = 1e-5
+# What storage says when it may answer better a second later. ENOENT is here because network
+# mounts lose sight of files for a moment.
+_TRANSIENT_ERRNOS = frozenset(
+    {
+        errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.EHOSTDOWN, errno.EINTR, errno.EIO,
+        errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM, errno.ENOTCONN, errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)  # fmt: skip
+_SNDFILE_SYSTEM_ERROR = 2
+_CHANGED = (
+    "The file changed after the data was looked at. The run goes on without it; to use it, mend it "
+    "and begin another run (--run-dir), or this one again with --fresh."
+)
+# Small enough that slow storage, shared by many readers, brings one of them within a second or two.
+_PIECE_BYTES = 1 << 16
+_MOST_FETCHED_BYTES = 1 << 26
+_ALIGNMENT_BYTES = 64  # at which TensorFlow takes an array over as it is
+_LARGEST_FRAME_BYTES = 8  # two channels of floats, or one of doubles
+
+
+def load_utterance(
+    path: str | Path,
+    start: int,
+    num_samples: int,
+    sample_rate_expected: int,
+    normalise: bool,
+    on_piece: Callable[[], None] = lambda: None,
+) -> np.ndarray:
+    """The stretch [start, start + num_samples) of a file: mono float32 (samples,) at 22,050 Hz.
+
+    `start` and `num_samples` count samples of the file itself; the result has exactly
+    `resampled_length(num_samples, sample_rate_expected)` of them. `on_piece` is called for every
+    piece of the file that has come from the disk: what is left after the last one is decoding.
+
+    Raises:
+        AudioError: the file can't be opened or decoded, is no longer what the index describes, or
+            holds values that are not finite; `transient` if reading it again may help.
+    """
+    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_piece))
+    if sample_rate_expected != SAMPLE_RATE:
+        audio = _resample(as_float(audio), sample_rate_expected)
+    peak = peak_of(audio)
+    if not math.isfinite(peak):
+        raise AudioError(
+            f"{path}: holds samples that are not finite numbers. Export the recording again, or "
+            f"take it out of the metadata."
+        )
+    return as_float(audio, PEAK / max(peak, _SMALLEST_PEAK) if normalise else 1.0)
+
+
+def pad_length(num_frames: int) -> int:
+    """Samples in a row that holds `num_frames` mel frames."""
+    return num_frames * HOP + 2 * PAD
+
+
+class RowSpace:
+    """One place for the rows of batch after batch, which TensorFlow takes over without a copy."""
+
+    def __init__(self) -> None:
+        self._space = np.empty(0, np.float32)
+
+    def rows(self, num_rows: int, num_frames: int) -> np.ndarray:
+        """Rows to be filled, float32 (num_rows, num_frames * 256 + 768), valid until the next call.
+
+        What is computed from them must be there by then.
+        """
+        length = num_rows * pad_length(num_frames)
+        if len(self._space) < length:
+            space = np.empty(length + _ALIGNMENT_BYTES // 4, np.float32)
+            self._space = space[-space.ctypes.data % _ALIGNMENT_BYTES // 4 :]
+        return self._space[:length].reshape(num_rows, -1)
+
+
+def pad_reflect(audio: np.ndarray, num_frames: int, first_frame: int = 0) -> np.ndarray:
+    """A row for the feature graph, float32 (num_frames * 256 + 768,), from `first_frame` on.
+
+    The row starts with the frame's 384 samples of context (mirrored at the utterance's own ends)
+    and is cut after its last whole frame; the rest is zero. So what the graph sees of an utterance
+    does not depend on the length of the row it sits in.
+    """
+    row = np.empty(pad_length(num_frames), np.float32)
+    fill_row(row, audio, first_frame)
+    return row
+
+
+def fill_row(row: np.ndarray, audio: np.ndarray, first_frame: int = 0) -> None:
+    """Write such a row in its place: float32 (num_frames * 256 + 768,), all of it."""
+    own_frames = min(frames_of(len(audio)) - first_frame, (len(row) - 2 * PAD) // HOP)
+    used = pad_length(own_frames) if own_frames > 0 else 0
+    row[used:] = 0.0
+    if not used:
+        return
+    first = first_frame * HOP - PAD  # of the audio; before its beginning and behind its end, mirrored
+    last, size = first + used, len(audio)
+    if size <= PAD:
+        row[:used] = reflected(audio)[first + PAD : last + PAD]
+        return
+    before, behind = max(0, -first), max(0, last - size)
+    row[before : used - behind] = audio[first + before : last - behind]
+    if before:
+        row[:before] = audio[before:0:-1]
+    if behind:
+        row[used - behind : used] = audio[size - 2 : size - 2 - behind : -1]
+
+
+def _decode(
+    path: Path,
+    start: int,
+    num_samples: int,
+    sample_rate_expected: int,
+    on_piece: Callable[[], None],
+) -> np.ndarray:
+    """(num_samples, channels), int16 or float32."""
+    end = start + num_samples
+    try:
+        # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise _system_error(path, error) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise AudioError(f"{path}: is not a regular file. Put the recording itself there.")
+        fetch(descriptor, end * _LARGEST_FRAME_BYTES, on_piece)
+        with soundfile.SoundFile(descriptor, closefd=False) as file:
+            if file.samplerate != sample_rate_expected:
+                raise AudioError(
+                    f"{path}: has {file.samplerate} Hz; the index says {sample_rate_expected}. "
+                    f"{_CHANGED}"
+                )
+            # Read from the beginning: compressed formats do not seek to an exact sample.
+            audio = read_stored(file, end, as_it_is=sample_rate_expected == SAMPLE_RATE)
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "
+            f"Convert the recording again, or take it out of the metadata.",
+            transient=error.code == _SNDFILE_SYSTEM_ERROR,
+        ) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+    finally:
+        os.close(descriptor)
+    if len(audio) < end:
+        raise AudioError(
+            f"{path}: ends after {len(audio)} samples; the index says at least {end}. {_CHANGED}"
+        )
+    return audio[start:]
+
+
+def fetch(descriptor: int, num_bytes: int, on_piece: Callable[[], None]) -> None:
+    """Have the system hold the first bytes of a file, so that decoding does not wait for the disk.
+
+    Whoever measures can then tell the two apart, and whoever watches sees that slow storage does
+    move; a second look at cached pages costs next to nothing.
+    """
+    for offset in range(0, min(num_bytes, _MOST_FETCHED_BYTES) + _PIECE_BYTES, _PIECE_BYTES):
+        piece = os.pread(descriptor, _PIECE_BYTES, offset)
+        on_piece()
+        if len(piece) < _PIECE_BYTES:
+            return
+
+
+def _system_error(path: Path, error: OSError) -> AudioError:
+    return AudioError(
+        f"{path}: can't be read ({error.strerror or error}). Check the disk and the file's "
+        f"permissions.",
+        transient=error.errno in _TRANSIENT_ERRNOS,
+    )
+
+
+def _to_mono(samples: np.ndarray) -> np.ndarray:
+    """The mean of the channels: (samples,), as they are stored where there is only one."""
+    if samples.shape[1] == 1:
+        return np.ascontiguousarray(samples[:, 0])
+    return as_float(samples).mean(axis=1, dtype=np.float32)
+
+
+def _resample(audio: np.ndarray, sample_rate: int) -> np.ndarray:
+    """float32 at 22,050 Hz, of exactly the length that the index and the plan count with."""
+    length = resampled_length(len(audio), sample_rate)
+    resampled = soxr.resample(audio, sample_rate, SAMPLE_RATE)[:length]
+    missing = length - len(resampled)
+    return np.pad(resampled, (0, missing)) if missing else resampled

@@ -1,0 +1,1 @@
+"""One recording looked at before it is trusted."""

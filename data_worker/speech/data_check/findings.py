@@ -1,0 +1,139 @@
+"""Everything check-data says about a data set, as plain values: {"problems": …, "summary": …}."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+
+from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
+from data_worker.speech.data_check.suggestions import suggest
+from data_worker.preparation.prepare import (
+    Examined,
+    Progress,
+    Refused,
+    examine,
+    refuse_unusable,
+    split_of,
+)
+from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row
+from shared.config.settings import Config
+from shared.devices.gpus import list_gpus
+from shared.plan.index import TRAIN, VALIDATION
+
+_MOST_BINS = 30
+
+
+def look_at(config: Config, progress: Progress = lambda *_: None) -> dict:
+    """Look at every row of the data set as a run would.
+
+    Raises:
+        DataError: the metadata can't be read at all.
+    """
+    seed = config.training.seed
+    examined = examine(config.data, seed, progress, listen=True)
+    files = {entry.metadata for entry in [*examined.rows, *examined.left_out]}
+    problems = [_problem(entry, several_files=len(files) > 1) for entry in examined.left_out]
+    return {"problems": problems, "summary": _summary(examined, config, seed)}
+
+
+def _problem(entry: LeftOut, several_files: bool) -> dict:
+    reason = f"{entry.reason} (in {entry.metadata})" if several_files else entry.reason
+    return {"line": entry.line, "id": entry.id, "path": entry.path, "reason": reason}
+
+
+def _summary(examined: Examined, config: Config, seed: int) -> dict:
+    kinds = Counter(entry.kind for entry in examined.left_out)
+    summary = {
+        "data": config.data.train_data,
+        "format": examined.format,
+        "verify": examined.verify,
+        "rows": examined.num_rows,
+        "usable": len(examined.rows),
+        "bad": kinds[BAD],
+        "filtered": kinds[FILTERED],
+        **_verdict(examined, config),
+    }
+    if not examined.rows:
+        return summary
+    seconds = seconds_of(examined)
+    characters = np.array([len(row.text) for row in examined.rows])
+    split = split_of(examined.rows, config.data, seed)
+    symbols = Counter(symbol for found in examined.usable for symbol in found.symbols)
+    unspoken = Counter(character for found in examined.usable for character in found.unspoken)
+    rates = Counter(found.found.sample_rate for found in examined.usable)
+    outliers = find_outliers(examined, seconds)
+    return summary | {
+        "train": int((split == TRAIN).sum()),
+        "validation": int((split == VALIDATION).sum()),
+        "hours": round(float(seconds.sum()) / 3600, 4),
+        "utterance_seconds": _five_numbers(seconds),
+        "characters_per_second": _five_numbers(characters / seconds),
+        "duration_histogram": _histogram(seconds),
+        "characters_per_second_histogram": _histogram(characters / seconds),
+        "speakers": _speakers(examined.rows, seconds),
+        "sample_rates": {str(rate): count for rate, count in sorted(rates.items())},
+        "symbols": [{"symbol": s, "count": n} for s, n in symbols.most_common()],
+        "unspoken": [{"character": c, "rows": n} for c, n in unspoken.most_common()],
+        "texts_of_several_speakers": texts_of_several_speakers(examined.rows),
+        "outliers": outliers,
+        "outlier_counts": dict(Counter(outlier["kind"] for outlier in outliers)),
+        "suggestion": suggest(examined, split, config.data, list_gpus(0)),
+    }
+
+
+def _verdict(examined: Examined, config: Config) -> dict:
+    """Whether a run would take the data set, and if not, in its own words."""
+    refusal, trainable = None, True
+    try:
+        refuse_unusable(examined, config.data)
+    except Refused as error:
+        # Where to see every row is no news to who is looking at them.
+        refusal = str(error).split(" Run 'python launcher.py check-data")[0]
+        try:
+            refuse_unusable(examined, dataclasses.replace(config.data, max_bad_fraction=1.0))
+        except Refused:
+            trainable = False
+    return {"trainable": trainable, "refusal": refusal}
+
+
+def seconds_of(examined: Examined) -> np.ndarray:
+    """Length of what is trained on of each usable row: float64 (rows,)."""
+    return np.array([u.found.num_samples / u.found.sample_rate for u in examined.usable])
+
+
+def _five_numbers(values: np.ndarray) -> dict:
+    names = ("min", "p5", "median", "p95", "max")
+    found = np.percentile(values, [0, 5, 50, 95, 100])
+    return {name: round(float(value), 3) for name, value in zip(names, found, strict=True)}
+
+
+def _histogram(values: np.ndarray) -> dict:
+    """Counts between round edges, at most 30 of them; the last bin holds a long tail's rest."""
+    low, high = float(values.min()), float(np.percentile(values, 99.5))
+    width = _round_width((max(high, low + 1e-3) - low) / _MOST_BINS * 1.5)
+    first = np.floor(low / width)
+    num_bins = max(1, int(np.ceil(high / width - first)))
+    edges = (first + np.arange(num_bins + 1)) * width
+    counts, _ = np.histogram(np.minimum(values, edges[-1]), edges)
+    return {"edges": [round(float(edge), 4) for edge in edges], "counts": counts.tolist(),
+            "last_is_open": bool(values.max() > edges[-1])}
+
+
+def _round_width(width: float) -> float:
+    """The next larger of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** np.floor(np.log10(width))
+    return float(next(power * step for step in (1, 2, 5, 10) if power * step >= width))
+
+
+def _speakers(rows: list[Row], seconds: np.ndarray) -> list[dict]:
+    """Each speaker's share, the one with the most first."""
+    counts: Counter[str] = Counter(row.speaker for row in rows)
+    total_s: Counter[str] = Counter()
+    for row, each_s in zip(rows, seconds.tolist(), strict=True):
+        total_s[row.speaker] += each_s
+    return [
+        {"name": name, "utterances": counts[name], "hours": round(each_s / 3600, 4)}
+        for name, each_s in total_s.most_common()
+    ]

@@ -1,0 +1,1 @@
+"""Data sets as they lie on disk: which layout, which rows."""

@@ -1,0 +1,1 @@
+"""The data process on the wire: tickets in, batches out."""

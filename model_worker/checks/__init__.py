@@ -1,0 +1,1 @@
+"""The model process's part in `launcher.py validate` and `bench`."""

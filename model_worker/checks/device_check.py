@@ -1,0 +1,148 @@
+"""`python -m model_worker.checks.device_check`: the model process's part in `launcher.py validate`.
+
+Tells the launcher, one report each: what it sees, how a forward pass went, and the digest of the
+arrays that reached its device from the data process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import zmq
+
+from shared.stream import messages
+from shared.plan.buckets import BucketShape
+from shared.config.settings import Config
+from shared.devices.device_facts import device_facts
+from shared.stream.endpoints import remove_socket
+from shared.errors import ProtocolError, TandemError
+from shared.plan.index import Index
+from shared.worker.reports import Reporter
+from shared.plan.plan_of_run import plan_of
+from shared.stream.sockets import ServerSocket
+from shared.worker.start import (
+    begin_worker,
+    failure_in_words,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
+
+_ARRIVAL_DEADLINE_S = 120.0
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        return error.exit_code
+    except Exception as error:
+        reporter.failure(failure_in_words(error))
+        raise  # its log says where
+
+
+def _work(reporter: Reporter) -> int:
+    flags = worker_parser("python -m model_worker.checks.device_check", "--listen").parse_all(sys.argv[1:])
+    run, config = open_run(flags)
+    device_kind = fix_gpu("model", flags, config)
+    tf = start_tensorflow("model", device_kind, config)
+    reporter.tell("device", **device_facts(tf, device_kind))
+    device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+    index = Index.load(run.index)
+    shape = plan_of(config, index).batch(0).shape
+    reporter.tell("forward", **_forward(tf, device, config, index, shape))
+    reporter.tell("arrived", **_arrival(tf, device, flags.endpoint, config.run.run_id))
+    return 0
+
+
+def _forward(tf, device: str, config: Config, index: Index, shape: BucketShape) -> dict:
+    """Build the run's model on the device and run it once on numbers that look like a batch."""
+    from model_worker.speech.network.acoustic_model import Statistics, build_model
+
+    started_s = time.perf_counter()
+    names = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
+    statistics = Statistics(*(getattr(index, name) for name in names))
+    with tf.device(device):
+        model = build_model(config.model.model_size, len(index.symbol_table), statistics)
+        built_s = time.perf_counter()
+        batch = {name: tf.constant(array) for name, array in _likely(index, shape).items()}
+        outputs = tf.function(lambda batch: model.training_outputs(batch, training=False))(batch)
+    mel = outputs["mel"]
+    return {
+        "finite": bool(np.isfinite(mel.numpy()).all()),
+        "device": mel.backing_device,
+        "num_parameters": int(sum(np.prod(weight.shape) for weight in model.trainable_weights)),
+        "build_ms": round((built_s - started_s) * 1000),
+        "forward_ms": round((time.perf_counter() - built_s) * 1000),
+    }
+
+
+def _likely(index: Index, shape: BucketShape) -> dict[str, np.ndarray]:
+    """A batch of this shape: full rows of noise at the corpus' level, any symbols."""
+    random = np.random.default_rng(1)
+    full = {"symbol_lengths": shape.symbols, "mel_lengths": shape.frames}
+    arrays = {}
+    for name, (dtype, dimensions) in shape.arrays().items():
+        if name == "symbols":
+            array = random.integers(1, len(index.symbol_table), dimensions)
+        elif name in full:
+            array = np.full(dimensions, full[name])
+        elif "mel" in name:
+            array = random.normal(index.mel_mean, index.mel_std, dimensions)
+        else:
+            array = np.ones(dimensions)
+        arrays[name] = array.astype(dtype)
+    return arrays
+
+
+def _arrival(tf, device: str, endpoint: str, run_id: str) -> dict:
+    """Receive one batch, copy it to the device, and look at what is there."""
+    from model_worker.stream.device_prefetch import digest_of
+
+    socket = ServerSocket(endpoint, run_id)
+    try:
+        peer, message = _receive(socket)
+        started_s = time.perf_counter()
+        with tf.device(device):
+            tensors = {
+                name: tf.identity(tf.convert_to_tensor(array))
+                for name, array in message.arrays.items()
+            }
+        arrived = {name: tensor.numpy() for name, tensor in tensors.items()}
+        facts = {
+            "sha256": digest_of(arrived),
+            "device": tensors["mel"].backing_device,
+            "num_bytes": sum(array.nbytes for array in arrived.values()),
+            "copy_ms": round((time.perf_counter() - started_s) * 1000, 1),
+        }
+        socket.send(peer, messages.StopProducing("arrived"))
+        return facts
+    finally:
+        socket.close()
+        zmq.Context.instance().term()
+        remove_socket(endpoint)
+
+
+def _receive(socket: ServerSocket) -> tuple[bytes, messages.BatchReady]:
+    until_s = time.monotonic() + _ARRIVAL_DEADLINE_S
+    while time.monotonic() < until_s:
+        socket.socket.poll(250)
+        for peer, received in socket.receive_waiting():
+            if isinstance(received, ProtocolError):
+                raise received
+            if isinstance(received.message, messages.Hello):
+                memory = socket.share_memory_with_sender(received.message)
+                socket.send(peer, messages.Welcome(received.message.worker, memory))
+            elif isinstance(received.message, messages.BatchReady):
+                return peer, received.message
+    raise TandemError(f"no batch came from the data process in {_ARRIVAL_DEADLINE_S:g} s.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

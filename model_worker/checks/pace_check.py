@@ -1,0 +1,186 @@
+"""`python -m model_worker.checks.pace_check`: the model process's part in `launcher.py bench`.
+
+Measures what a run's own parts can do when they don't overlap: batch and step in turns
+(sequential), batches without steps (data), steps on batches that are already here (model).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+
+from shared.clock import machine_s
+from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
+from shared.errors import TandemError
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
+from shared.worker.reports import Reporter
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.worker.start import (
+    StopFlag,
+    begin_worker,
+    fix_gpu,
+    open_run,
+    start_tensorflow,
+    worker_parser,
+)
+
+WHAT = ("sequential", "data", "model")
+_STARTING_DEADLINE_S = 1800.0
+_MEASURING_DEADLINE_S = 300.0
+_WAIT_S = 0.5
+_RATE = 1e-4  # of learning: a step costs the same at any
+_WAIT_EVERY_STEPS = 5  # for the device, as a run does when it logs
+# Batches that stay on the device for the model's own pace: as many as a queue would hold.
+_MOST_KEPT, _MOST_KEPT_BYTES = 50, 512 << 20
+
+
+def main() -> int:
+    begin_worker()
+    reporter = Reporter.from_environment()
+    try:
+        return _work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        return error.exit_code
+
+
+def _work(reporter: Reporter) -> int:
+    parser = worker_parser("python -m model_worker.checks.pace_check", "--listen")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement")
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
+    flags = parser.parse_all(sys.argv[1:])
+    reporter.phase("starting", _STARTING_DEADLINE_S)
+    run, config = open_run(flags)
+    lock = run.lock("model process")
+    should_stop = StopFlag()
+    device_kind = fix_gpu("model", flags, config)
+    endpoint = check_endpoint(flags.endpoint or default_endpoint(config.run.run_id))
+    start_tensorflow("model", device_kind, config)
+    make_session = _session_maker(run, endpoint, device_kind, reporter, should_stop)
+    try:
+        _measure(make_session, config, flags, reporter, should_stop)
+    finally:
+        remove_socket(endpoint)
+        os.close(lock)
+    return EXIT_INTERRUPTED if should_stop() else 0
+
+
+def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, should_stop):
+    # Imports TensorFlow, whose device had to be settled first.
+    from model_worker.stream.device_prefetch import DevicePrefetch
+    from model_worker.model_process import Session
+
+    class PaceSession(Session):
+        """The parts of a training session, made the same way, without its loop."""
+
+        def make_step(self):
+            import tensorflow as tf
+
+            self._seed()
+            with tf.device(self._device):
+                step = self._make_step(self._build_model())
+            step.warm_up()
+            return step
+
+        @contextlib.contextmanager
+        def stream(self) -> Iterator[tuple]:
+            """The batches of the run from the first on, on the device, and their receiver."""
+            end = self._plan.layout.num_stream_batches
+            receiver = self._make_receiver(0, end, self._known_exclusions(None))
+            receiver.start()
+            prefetch = DevicePrefetch(receiver.queue, self._device, hash_arrays=False)
+            try:
+                yield receiver, prefetch
+            finally:
+                prefetch.close()
+                receiver.stop("")  # the data process stays, warm, for the next measurement
+
+        def sample_busy(self) -> float | None:
+            return self._busy.sample()
+
+    return lambda config: PaceSession(
+        run=run,
+        config=config,
+        endpoint=endpoint,
+        keys=None,
+        device_kind=device_kind,
+        reporter=reporter,
+        should_stop=should_stop,
+        started_s=machine_s(),
+    )
+
+
+def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> None:
+    session = make_session(config)
+    step = session.make_step()
+    _warm_up(session, step, config.data.max_buckets, should_stop)
+    if "sequential" in flags.what:
+        # A bound of one, freed only after the step: nothing is made while the model trains.
+        data = dataclasses.replace(config.data, pipeline_buffer_size=1)
+        one_by_one = make_session(dataclasses.replace(config, data=data))
+        with one_by_one.stream() as (receiver, prefetch):
+            meter = PaceMeter(flags.seconds)
+            for batch in _batches(prefetch, meter, should_stop):
+                step(batch.tensors, 0, _RATE)
+                step.num_nonfinite.numpy()  # waits for the device
+                receiver.taken()
+                _note(meter, batch.received.arrays, session, reporter)
+        reporter.tell("pace", what="sequential", **meter.pace())
+    kept: list = []
+    with session.stream() as (receiver, prefetch):
+        meter, kept_bytes = PaceMeter(flags.seconds), 0
+        for batch in _batches(prefetch, meter, should_stop):
+            receiver.taken()
+            size = sum(array.nbytes for array in batch.received.arrays.values())
+            if not kept or (len(kept) < _MOST_KEPT and kept_bytes + size <= _MOST_KEPT_BYTES):
+                kept.append(batch)
+                kept_bytes += size
+            _note(meter, batch.received.arrays, session, reporter)
+    if "data" in flags.what:
+        reporter.tell("pace", what="data", **meter.pace())
+    if "model" in flags.what and kept:
+        meter, number = PaceMeter(flags.seconds), 0
+        while not meter.is_over and not should_stop():
+            batch = kept[number % len(kept)]
+            number += 1
+            step(batch.tensors, 0, _RATE)
+            if number % _WAIT_EVERY_STEPS == 0:
+                step.num_nonfinite.numpy()
+            _note(meter, batch.received.arrays, session, reporter)
+        reporter.tell("pace", what="model", **meter.pace())
+
+
+def _warm_up(session, step, num_shapes: int, should_stop) -> None:
+    """The first batch of a shape costs both sides more than all that follow: pay that now."""
+    with session.stream() as (receiver, prefetch):
+        num_done, most = 0, WARM_UP_BATCHES_PER_SHAPE * num_shapes
+        while num_done < most and not should_stop():
+            batch = prefetch.get(_WAIT_S)
+            if batch is not None:
+                receiver.taken()
+                step(batch.tensors, 0, _RATE)
+                num_done += 1
+
+
+def _batches(prefetch, meter: PaceMeter, should_stop) -> Iterator:
+    while not meter.is_over and not should_stop():
+        batch = prefetch.get(_WAIT_S)
+        if batch is not None:
+            yield batch
+
+
+def _note(meter: PaceMeter, arrays: dict, session, reporter: Reporter) -> None:
+    frames = int(arrays["mel_lengths"][arrays["weight"] > 0].sum())
+    share = session.sample_busy()
+    if share is not None:
+        meter.note_busy(share)
+        reporter.phase("measuring", _MEASURING_DEADLINE_S)
+    meter.note(frames * HOP / SAMPLE_RATE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

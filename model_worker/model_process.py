@@ -1,0 +1,314 @@
+"""One session of the model process: restore, receive, train, save, from the parts of a run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.stream.admission import Expected
+from model_worker.training.bad_utterances import BadUtterances
+from model_worker.checkpoints.store import Checkpoint, CheckpointStore
+from model_worker.stream.device_prefetch import DevicePrefetch
+from model_worker.speech.initial_weights import load_initial_weights
+from model_worker.watching.progress_log import ProgressLog
+from model_worker.stream.receiver import Receiver
+from model_worker.training.roll_backs import RollBacks
+from model_worker.watching.run_logs import Quarantine, cut_back
+from model_worker.speech.samples import Samples
+from model_worker.training.schedule import Schedule
+from model_worker.training.skipped_batches import SkippedBatches
+from model_worker.start_delay import wait_for_start
+from model_worker.watching.summaries import Summaries
+from model_worker.stream.ticket_ledger import TicketLedger
+from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training_loop import (
+    EXIT_FINISHED,
+    EXIT_INTERRUPTED,
+    LoopParts,
+    RollBack,
+    TrainingLoop,
+)
+from model_worker.training.state import Position, groups_of, restore, state_of
+from model_worker.training.validation import Validation
+from shared.stream.array_block import ALIGNMENT_BYTES
+from shared.stream.codec import MAX_ARRAYS
+from shared.config.settings import Config
+from shared.plan.exclusions import Exclusions
+from shared.plan.index import Index
+from shared.stream.keys import ServerKeys
+from shared.worker.reports import Reporter
+from shared.run.directory import RunDirectory
+from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint, total_steps
+from shared.plan.stream_layout import LAST_VALIDATION
+from shared.stream.sockets import ServerSocket
+from shared.worker.start import StopFlag, busy_meter
+
+log = logging.getLogger(__name__)
+
+# Peak learning rate by model size, where the user gives none.
+PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+_FINE_TUNING_SHARE = 0.5  # of it, with --init-from: what was learned is to be kept
+_STARTING_DEADLINE_S = 300.0
+_COMPILING_DEADLINE_S = 1800.0
+_STOP_PATIENCE_S = 2.0  # with pictures and with TensorBoard
+
+
+class Session:
+    """Builds everything once, and trains until the end or a roll-back."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: Config,
+        endpoint: str,
+        keys: ServerKeys | None,
+        device_kind: str,
+        reporter: Reporter,
+        should_stop: StopFlag,
+        started_s: float,
+    ):
+        self._run = run
+        self._config = config
+        self._endpoint = endpoint
+        self._keys = keys
+        self._busy = busy_meter(device_kind)
+        self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+        self._reporter = reporter
+        self._should_stop = should_stop
+        self._started_s = started_s
+        self._index = Index.load(run.index)
+        self._plan = plan_of(config, self._index)
+        self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
+        self._store.remove_leftovers()
+        self._quarantine = Quarantine(run.quarantine, self._index)
+        self._roll_backs = RollBacks()
+        self._num_applied_saved = 0  # steps that changed the weights of the last checkpoint
+        self._identity = {
+            "index": self._index.fingerprint,
+            "stream": self._plan.with_layout(
+                config.training.validate_every * config.training.grad_accum
+            ).fingerprint(),
+            "model_size": config.model.model_size,
+            "grad_accum": config.training.grad_accum,
+            "optimizer": config.training.optimizer,
+        }
+
+    def train(self) -> int | None:
+        """Train from the last checkpoint; None after a roll-back.
+
+        Raises:
+            TandemError: the run can't go on.
+        """
+        config = self._config
+        self._reporter.phase("starting", _STARTING_DEADLINE_S)
+        self._seed()
+        with tf.device(self._device):
+            model = self._build_model()
+            train_step = self._make_step(model)
+        checkpoint = self._store.load_latest(lambda text: self._reporter.say(f"⚠️  {text}"))
+        position = Position()
+        if checkpoint is not None:
+            position = restore(checkpoint, train_step, self._identity)
+            self._num_applied_saved = checkpoint.state["counters"]["num_applied"]
+            # The budget may have changed since, and with it where validations fall.
+            position.next_batch = self._plan.layout.index_after(
+                position.step * config.training.grad_accum, position.is_validated
+            )
+            self._reporter.say(f"↩️  Continuing from step {position.step} ({checkpoint.path})")
+        elif config.training.init_from:
+            load_initial_weights(
+                config.training.init_from, train_step, self._index.symbol_table, self._reporter.say
+            )
+        self._cut_logs(position)
+        exclusions = self._known_exclusions(checkpoint)
+        end = self._plan.layout.num_stream_batches
+        is_over = end is not None and position.next_batch >= end
+        receiver = self._make_receiver(position.next_batch, end, exclusions)
+        receiver.start()
+        if not is_over:
+            self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
+            train_step.warm_up()  # while the data processes start and fill the queue
+        self._should_stop.now_at_work()
+        parts: LoopParts | None = None
+        reason = ""
+        try:
+            if is_over:
+                self._reporter.say(
+                    f"✅ Its {position.step} steps are trained already. A larger --max-steps or "
+                    "--epochs goes on from there"
+                )
+            else:
+                wait_for_start(
+                    receiver, config, checkpoint is not None, self._reporter, self._should_stop
+                )
+            self._reporter.phase("starting", _STARTING_DEADLINE_S)
+            parts = self._make_parts(model, train_step, receiver, position)
+            loop = TrainingLoop(parts, position)
+            code = loop.run()
+            parts.prefetch.close()
+            if code == EXIT_FINISHED and loop.needs_validation:
+                receiver = self._validate_at_the_end(loop, receiver)
+            reason = "interrupted" if code == EXIT_INTERRUPTED else "finished"
+            return code
+        except RollBack:
+            if self._should_stop():  # whoever goes on from here goes back first
+                reason = "interrupted"
+                return EXIT_INTERRUPTED
+            self._roll_backs.note(loop.step, self._num_applied_saved)
+            return None
+        finally:
+            receiver.stop(reason)
+            if parts is not None:
+                parts.close(_STOP_PATIENCE_S if self._should_stop() else None)
+
+    def _validate_at_the_end(self, loop: TrainingLoop, receiver: Receiver) -> Receiver:
+        """The clock came between two validations: validate what it ended with.
+
+        The data processes drop what they had made ahead and turn to the validation set.
+        """
+        exclusions = receiver.exclusions
+        receiver.stop("")
+        end = LAST_VALIDATION + self._plan.num_validation_batches
+        receiver = self._make_receiver(LAST_VALIDATION, end, exclusions)
+        receiver.start()
+        prefetch = DevicePrefetch(receiver.queue, self._device, False)
+        try:
+            loop.validate_at_the_end(receiver, prefetch)
+        except BaseException:
+            receiver.stop("")
+            raise
+        finally:
+            prefetch.close()
+        return receiver
+
+    def _seed(self) -> None:
+        keras.utils.set_random_seed(self._config.training.seed)
+        if self._config.training.deterministic:
+            tf.config.experimental.enable_op_determinism()
+
+    def _build_model(self):
+        index = self._index
+        if self._config.model.mixed_precision:
+            keras.config.set_dtype_policy(
+                "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
+            )
+        size = self._config.model.model_size
+        return build_model(size, len(index.symbol_table), Statistics.of_index(index))
+
+    def _make_step(self, model) -> TrainStep:
+        training, model_config = self._config.training, self._config.model
+        settings = StepSettings(
+            grad_accum=training.grad_accum,
+            weight_decay=training.weight_decay,
+            gradient_clip=training.gradient_clip,
+            muon=training.optimizer == "muon",
+            xla=model_config.xla,
+            loss_scaling=model_config.mixed_precision and "GPU" in self._device,
+        )
+        return TrainStep(model, settings)
+
+    def _cut_logs(self, position: Position) -> None:
+        """Logs go back to the checkpoint: what comes after it is about to happen again."""
+        cut_back(self._run.metrics, lambda record: record.get("step", 0) <= position.step)
+        cut_back(self._run.audit, lambda record: record.get("batch_index", 0) < position.next_batch)
+
+    def _known_exclusions(self, checkpoint: Checkpoint | None) -> Exclusions:
+        """Those of the checkpoint, and those written down since: a replay leaves them out too."""
+        exclusions = Exclusions.from_json(checkpoint.state["exclusions"] if checkpoint else [])
+        for row, from_batch in self._quarantine.exclusions():
+            exclusions = exclusions.with_added(row, from_batch)
+        return exclusions
+
+    def _make_receiver(
+        self, first_batch: int, end_batch: int | None, exclusions: Exclusions
+    ) -> Receiver:
+        config, plan, index = self._config, self._plan, self._index
+        ledger = TicketLedger(
+            limit=config.data.pipeline_buffer_size,
+            byte_budget=config.data.buffer_megabytes << 20,
+            nbytes_of=plan.nbytes,
+            first_batch=first_batch,
+            end_batch=end_batch,
+            exclusions_version=exclusions.version,
+        )
+        expected = Expected(
+            run=config.run.run_id,
+            index_fingerprint=index.fingerprint,
+            plan_fingerprint=settings_fingerprint(config, plan),
+            device_kind=data_device_kind(config),
+            num_rows=len(index),
+            tensorflow=tf.__version__,
+        )
+        bad = BadUtterances(exclusions.first_batch, len(index), config.data.max_bad_fraction)
+
+        def on_exclusion(row: int, from_batch: int, reason: str) -> None:
+            self._quarantine.add(row, from_batch, reason)
+            if bad.add(row):
+                self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
+            bad.raise_if_too_many()
+
+        largest = max(shape.nbytes for shape in plan.buckets)
+        socket = ServerSocket(
+            self._endpoint,
+            config.run.run_id,
+            keys=self._keys,
+            max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
+        )
+        return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
+
+    def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
+        config = self._config
+        peak = config.training.learning_rate or PEAK_RATES[config.model.model_size]
+        if config.training.init_from and not config.training.learning_rate:
+            peak *= _FINE_TUNING_SHARE
+        steps = total_steps(config, self._plan.batches_per_epoch)
+        schedule = Schedule(peak, steps, config.training.warmup_steps)
+        if position.fitted_steps:
+            schedule.restore(position.fitted_steps)
+        say = self._reporter.say
+        summaries = Summaries(self._run.tensorboard, config, position.step, say)
+        samples = Samples(
+            model, train_step, self._index, self._run.samples, summaries, config.run.samples, say
+        )
+        return LoopParts(
+            config=config,
+            plan=self._plan,
+            receiver=receiver,
+            prefetch=DevicePrefetch(receiver.queue, self._device, config.run.audit),
+            train_step=train_step,
+            validation=Validation(model, train_step, samples.keep),
+            schedule=schedule,
+            progress=ProgressLog(
+                self._run,
+                self._index,
+                self._plan,
+                receiver,
+                train_step,
+                self._reporter,
+                config,
+                self._busy,
+                summaries.numbers,
+            ),
+            skipped=SkippedBatches(self._run.path / "skipped.jsonl"),
+            reporter=self._reporter,
+            save=lambda position: self._save(train_step, position, receiver.exclusions),
+            on_best=lambda position: self._mark_best(position),
+            samples=samples,
+            should_stop=self._should_stop,
+            started_s=self._started_s,
+        )
+
+    def _save(self, train_step: TrainStep, position: Position, exclusions: Exclusions) -> None:
+        state = state_of(train_step, position, exclusions.to_json(), self._identity)
+        started_s = time.perf_counter()
+        path: Path = self._store.save(position.step, groups_of(train_step), state)
+        self._num_applied_saved = state["counters"]["num_applied"]
+        log.info("saved %s in %.2f s", path, time.perf_counter() - started_s)
+
+    def _mark_best(self, position: Position) -> None:
+        self._store.mark_best(position.step, position.best_loss)

@@ -1,0 +1,1 @@
+"""The model half of the speech task: text to mel to sound."""

@@ -1,0 +1,325 @@
+"""Text to mel: a feed-forward model that learns its own alignment from (text, audio) pairs.
+
+Symbols are encoded by convolutions; from the encoding follow a rough mel for every symbol (on which
+the alignment search runs), its duration, pitch and energy. In training the found durations stretch
+the symbols to frames, in speaking the predicted ones. The decoder works on pairs of frames, at half
+the cost, and is told where in its symbol each frame is. A vector of a reference clip conditions
+every block.
+"""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from model_worker.speech.network import alignment, harmonics
+from model_worker.speech.network.layers import ConvBlock, Predictor, RootMeanSquareNorm
+from model_worker.speech.network.reference_encoder import ReferenceEncoder
+from shared.speech.mel import MEL_BINS
+
+LOG_FLOOR = -11.512925
+FOLDED_FRAMES = 2
+FIRST_LOG_DURATION = 1.9  # the logarithm of a usual symbol's frames
+MAX_LOG_DURATION = 6.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelShape:
+    """The dimensions behind a --model-size."""
+
+    encoder_channels: int
+    encoder_blocks: int
+    decoder_channels: int
+    decoder_blocks: int
+    predictor_channels: int
+    reference_channels: int
+    reference_blocks: int
+    vector_size: int
+    dropout: float
+    encoder_kernel: int = 5
+    decoder_kernel: int = 3
+    expansion: float = 0.0
+    prosody_dropout: float = 0.3  # a small corpus' melodies are soon learned by heart
+
+
+SHAPES = {
+    "tiny": ModelShape(128, 4, 160, 5, 96, 64, 1, 32, 0.0),
+    "small": ModelShape(256, 5, 320, 7, 192, 128, 2, 64, 0.1, expansion=1.0),
+    "normal": ModelShape(320, 7, 448, 9, 256, 192, 3, 128, 0.1, expansion=2.0),
+    "big": ModelShape(512, 9, 640, 13, 384, 256, 3, 192, 0.1, expansion=2.0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """Mean and deviation of the corpus: natural log mel, log F0 in Hz, log of energy + 1e-5."""
+
+    mel_mean: float
+    mel_std: float
+    pitch_mean: float
+    pitch_std: float
+    energy_mean: float
+    energy_std: float
+
+    @classmethod
+    def of_index(cls, index) -> "Statistics":
+        """Those of a run's index."""
+        return cls(**{field.name: getattr(index, field.name) for field in dataclasses.fields(cls)})
+
+
+class AcousticModel(keras.Model):
+    """See the module. `training_outputs` and `speak` are its two uses; both are pure graph code."""
+
+    def __init__(
+        self, shape: ModelShape, num_symbols: int, statistics: Statistics, diagonal_steps: int = 150
+    ):
+        super().__init__()
+        self.shape = shape
+        self.statistics = statistics
+        self._diagonal_steps = diagonal_steps
+        wide, salt = shape.encoder_channels, iter(range(1, 1000))
+        self._embedding = keras.layers.Embedding(
+            num_symbols, wide, embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0)
+        )
+        self._reference = ReferenceEncoder(
+            shape.reference_channels, shape.vector_size, shape.reference_blocks
+        )
+        self._encoder = [
+            ConvBlock(wide, shape.encoder_kernel, shape.dropout, next(salt), shape.expansion)
+            for _ in range(shape.encoder_blocks)
+        ]
+        self._encoder_norm = RootMeanSquareNorm()
+        self._prior = keras.layers.Dense(MEL_BINS, dtype="float32")
+        narrow = shape.predictor_channels
+        self._durations = Predictor(
+            narrow, 1, shape.dropout, next(salt), first_guess=FIRST_LOG_DURATION
+        )
+        self._prosody = Predictor(narrow, 2, shape.prosody_dropout, next(salt))
+        self._prosody_in = keras.layers.Dense(wide, use_bias=False)
+        self._decoder_in = keras.layers.Dense(shape.decoder_channels)
+        self._decoder = [
+            ConvBlock(
+                shape.decoder_channels,
+                shape.decoder_kernel,
+                shape.dropout,
+                next(salt),
+                shape.expansion,
+            )
+            for _ in range(shape.decoder_blocks)
+        ]
+        self._decoder_norm = RootMeanSquareNorm()
+        self._decoder_out = keras.layers.Dense(
+            FOLDED_FRAMES * (MEL_BINS + harmonics.RIPPLE_BINS), dtype="float32"
+        )
+
+    def inner_matrices(self) -> list[keras.Variable]:
+        """The kernels between the model's inputs and outputs: those Muon is made for."""
+        ends = (
+            self._embedding,
+            self._prior,
+            self._prosody_in,
+            self._decoder_out,
+            self._durations.head,
+            self._prosody.head,
+        )
+        at_ends = {id(variable) for layer in ends for variable in layer.trainable_variables}
+        return [v for v in self.trainable_variables if len(v.shape) > 1 and id(v) not in at_ends]
+
+    def _normalised(self, mel: tf.Tensor) -> tf.Tensor:
+        return (mel - self.statistics.mel_mean) / self.statistics.mel_std
+
+    def _encode(self, symbols, symbol_lengths, reference_mel, step, training):
+        """-> encoding (batch, symbols, channels), mask (batch, symbols, 1), vector (batch, size)"""
+        vector = self._reference(self._normalised(reference_mel))
+        mask = alignment.length_mask(symbol_lengths, tf.shape(symbols)[1])[:, :, tf.newaxis]
+        x = self._embedding(symbols)
+        x = x * tf.cast(mask, x.dtype)
+        for block in self._encoder:
+            x = block(x, mask, vector, step, training=training)
+        return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask, vector
+
+    def _decode(
+        self, encoding, prosody, durations, path, log_pitch, mel_lengths, vector, step, training
+    ):
+        """-> normalised mel float32 (batch, frames, bins)
+
+        path (batch, frames, symbols) and log_pitch (batch, frames) have an even number of frames.
+        """
+        states = encoding + self._prosody_in(prosody)
+        path_like = tf.cast(path, states.dtype)
+        place = tf.cast(alignment.place_in_symbol(durations, path), states.dtype)
+        x = tf.concat([tf.matmul(path_like, states), place], axis=2)
+        shape = tf.shape(path)
+        x = tf.reshape(x, [shape[0], shape[1] // FOLDED_FRAMES, FOLDED_FRAMES * x.shape[2]])
+        folded_lengths = (mel_lengths + FOLDED_FRAMES - 1) // FOLDED_FRAMES
+        mask = alignment.length_mask(folded_lengths, shape[1] // FOLDED_FRAMES)[:, :, tf.newaxis]
+        x = self._decoder_in(x)
+        x = x * tf.cast(mask, x.dtype)
+        for block in self._decoder:
+            x = block(x, mask, vector, step, training=training)
+        out = self._decoder_out(tf.cast(self._decoder_norm(x), tf.float32))
+        out = tf.reshape(out, [shape[0], shape[1], MEL_BINS + harmonics.RIPPLE_BINS])
+        rippled = harmonics.ripples(log_pitch) * out[..., MEL_BINS:]
+        return out[..., :MEL_BINS] + tf.pad(
+            rippled, [[0, 0], [0, 0], [0, MEL_BINS - harmonics.RIPPLE_BINS]]
+        )
+
+    def _prosody_targets(self, batch, path):
+        """What the prosody predictor learns.
+
+        Returns: normalised pitch and energy of every symbol (batch, symbols, 2); whether it has a
+            pitch (batch, symbols); log F0 of every frame (batch, frames), the utterance's mean
+            where it is unvoiced
+        """
+        known = self.statistics
+        pitch = tf.cast(batch["pitch"], tf.float32)
+        voiced = tf.cast(pitch > 0, tf.float32)
+        log_pitch = tf.math.log(tf.maximum(pitch, 1.0)) * voiced
+        num_voiced = tf.reduce_sum(voiced, axis=1, keepdims=True)
+        mean = (tf.reduce_sum(log_pitch, axis=1, keepdims=True) + known.pitch_mean) / (
+            num_voiced + 1.0
+        )
+        log_pitch += (1.0 - voiced) * mean
+        symbol_pitch = alignment.mean_over_symbols(
+            (log_pitch - known.pitch_mean) / known.pitch_std, path, voiced
+        )
+        has_pitch = tf.reduce_max(path * voiced[:, :, tf.newaxis], axis=1)
+        log_energy = (tf.math.log(batch["energy"] + 1e-5) - known.energy_mean) / known.energy_std
+        energy = alignment.mean_over_symbols(log_energy, path, tf.reduce_max(path, axis=2))
+        return tf.stack([symbol_pitch, energy], axis=2), has_pitch, log_pitch
+
+    def training_outputs(
+        self, batch: dict[str, tf.Tensor], training: bool = True, step: tf.Tensor | int = 0
+    ) -> dict[str, tf.Tensor]:
+        """Everything the losses need.
+
+        Args:
+            batch: arrays of one bucket: symbols, symbol_lengths, mel, mel_lengths, pitch, energy,
+                reference_mel.
+            step: seeds the dropout and fades the alignment's diagonal prior.
+
+        Returns: mel, prior_mel, target_mel float32 (batch, frames, bins), normalised;
+            log_durations float32 and durations int32 (batch, symbols);
+            prosody, target_prosody float32 (batch, symbols, 2): pitch and energy;
+            has_pitch float32 (batch, symbols); path float32 (batch, frames, symbols)
+        """
+        step = tf.cast(step, tf.int32)
+        num_frames = tf.shape(batch["mel"])[1]
+        odd = num_frames % FOLDED_FRAMES
+        target = self._normalised(batch["mel"])
+        encoding, mask, vector = self._encode(
+            batch["symbols"], batch["symbol_lengths"], batch["reference_mel"], step, training
+        )
+        prior = self._prior(tf.cast(encoding, tf.float32)) * mask
+        fade = (
+            tf.maximum(0.0, 1.0 - tf.cast(step, tf.float32) / self._diagonal_steps)
+            if training
+            else 0.0
+        )
+        durations = alignment.align(
+            prior, target, batch["symbol_lengths"], batch["mel_lengths"], MEL_BINS * fade
+        )
+        path = alignment.path_of_durations(durations, num_frames)
+        target_prosody, has_pitch, log_pitch = self._prosody_targets(batch, path)
+        log_durations = self._durations(encoding, mask, vector, step, training=training)[..., 0]
+        prosody = self._prosody(encoding, mask, vector, step, training=training)
+        # A symbol without a pitch is heard as in speaking: with the predicted one.
+        is_given = tf.stack([has_pitch, tf.ones_like(has_pitch)], axis=2)
+        heard = tf.where(is_given > 0, target_prosody, tf.stop_gradient(prosody))
+        even_path = tf.pad(path, [[0, 0], [0, odd], [0, 0]])
+        log_pitch = tf.pad(log_pitch, [[0, 0], [0, odd]])
+        mel = self._decode(
+            encoding,
+            heard,
+            durations,
+            even_path,
+            log_pitch,
+            batch["mel_lengths"],
+            vector,
+            step,
+            training,
+        )
+        return {
+            "mel": mel[:, :num_frames],
+            "prior_mel": tf.matmul(path, prior),
+            "target_mel": target,
+            "log_durations": log_durations,
+            "durations": durations,
+            "prosody": prosody,
+            "target_prosody": target_prosody,
+            "has_pitch": has_pitch,
+            "path": path,
+        }
+
+    def speak(
+        self,
+        symbols: tf.Tensor,
+        symbol_lengths: tf.Tensor,
+        reference_mel: tf.Tensor,
+        speed: tf.Tensor | float = 1.0,
+        pitch_shift: tf.Tensor | float = 0.0,
+        max_frames: int = 1024,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Speak in the voice of the reference.
+
+        Args:
+            symbols: int32 (batch, symbols)
+            symbol_lengths: int32 (batch,)
+            reference_mel: float32 (batch, frames, bins), natural log
+            speed: 2.0 is twice as fast
+            pitch_shift: in semitones
+            max_frames: even; longer speech is cut
+
+        Returns: mel float32 (batch, max_frames, bins) natural log, silent after its end;
+            mel_lengths int32 (batch,);
+            durations int32 (batch, symbols); alignment float32 (batch, max_frames, symbols)
+        """
+        known, start = self.statistics, tf.constant(0)
+        encoding, mask, vector = self._encode(
+            symbols, symbol_lengths, reference_mel, start, training=False
+        )
+        log_durations = self._durations(encoding, mask, vector, start)
+        prosody = self._prosody(encoding, mask, vector, start)
+        semitone = tf.math.log(2.0) / 12.0 / known.pitch_std
+        prosody += tf.stack([pitch_shift * semitone, 0.0]) * mask
+        exact = tf.exp(tf.minimum(log_durations, MAX_LOG_DURATION)) * mask / speed
+        # Rounding the ends rather than the durations keeps the utterance at its predicted length.
+        ends = tf.cast(tf.round(tf.cumsum(exact[..., 0], axis=1)), tf.int32)
+        ends = tf.minimum(ends, max_frames)
+        durations = ends - tf.pad(ends, [[0, 0], [1, 0]])[:, :-1]
+        mel_lengths = tf.reduce_sum(durations, axis=1)
+        path = alignment.path_of_durations(durations, max_frames)
+        log_pitch = (
+            alignment.contour(prosody[..., 0], durations, path) * known.pitch_std + known.pitch_mean
+        )
+        mel = self._decode(
+            encoding,
+            prosody,
+            durations,
+            path,
+            log_pitch,
+            mel_lengths,
+            vector,
+            start,
+            training=False,
+        )
+        mel = tf.maximum(mel * known.mel_std + known.mel_mean, LOG_FLOOR)
+        is_real = alignment.length_mask(mel_lengths, max_frames)[:, :, tf.newaxis]
+        return tf.where(is_real > 0, mel, LOG_FLOOR), mel_lengths, durations, path
+
+
+def build_model(model_size: str, num_symbols: int, statistics: Statistics) -> AcousticModel:
+    """A model with its weights made, by the global Keras seed and dtype policy."""
+    model = AcousticModel(SHAPES[model_size], num_symbols, statistics)
+    batch = {
+        "symbols": tf.zeros([1, 2], tf.int32),
+        "symbol_lengths": tf.constant([2]),
+        "mel": tf.zeros([1, 4, MEL_BINS]),
+        "mel_lengths": tf.constant([4]),
+        "pitch": tf.zeros([1, 4]),
+        "energy": tf.zeros([1, 4]),
+        "reference_mel": tf.zeros([1, 8, MEL_BINS]),
+    }
+    model.training_outputs(batch, training=False)
+    model.built = True
+    return model

@@ -1,0 +1,1 @@
+"""A trained voice at work: text to sound, and its export."""

@@ -1,0 +1,151 @@
+"""`python -m model_worker.speech.speaking.speak`: the child that `launcher.py speak` starts; same flags.
+
+Everything that can be wrong with the input is found before TensorFlow is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
+from model_worker.speech.speaking.speaking_device import fix_speaking_device
+from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
+from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
+from shared.commands.speak import read_flags
+from shared.errors import InputError
+from shared.launching.foreground_child import foreground_main, quiet_libraries
+from shared.plan.index import Index
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.run.files import make_folder, npy_bytes, wav_bytes, write_file
+from shared.worker.start import open_run, start_tensorflow
+
+_MAX_TEXT_BYTES = 64 << 20
+_SHOWN_SYMBOLS = 20
+
+
+class Utterance(NamedTuple):
+    """What goes into one wav, and where it and its mel are written (None: nowhere)."""
+
+    pieces: list[EncodedPiece]
+    wav: Path | None
+    mel: Path | None
+
+
+def _work(arguments: list[str]) -> int:
+    started_s = time.perf_counter()
+    flags = read_flags(arguments)
+    run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
+    index = Index.load(run.index)
+    if flags.reference:
+        reference_mel = mel_of_recording(flags.reference, config.data, index.mel_basis)
+    else:
+        reference_mel = mel_of_speaker(flags.speaker, index, config.data)
+    utterances = _utterances(flags, TextEncoder(index))
+    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"))
+    if flags.vocoder and not (Path(flags.vocoder) / "saved_model.pb").is_file():
+        raise InputError(f"--vocoder {flags.vocoder}: is not a SavedModel folder.")
+    _make_folders(utterances)
+    _say("⏳ Loading the voice, which takes some seconds")
+    device_kind = fix_speaking_device(config, _say)
+    with quiet_libraries():
+        start_tensorflow("model", device_kind, config)
+        # These import TensorFlow, whose device had to be settled first.
+        from model_worker.speech.speaking.loaded_voice import Voice, load_model, silence
+        from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
+
+        voice = Voice(load_model(index, config.model.model_size, checkpoint))
+        voice.warm_up(reference_mel)
+    vocoder = SavedVocoder(flags.vocoder) if flags.vocoder else GriffinLim(index.mel_basis)
+    if flags.out or flags.out_dir:
+        vocoder(silence(8))
+    ready_s = time.perf_counter()
+    num_frames = 0
+    for utterance in utterances:
+        mels = voice.speak_pieces(utterance.pieces, reference_mel, flags.speed, flags.pitch)
+        num_frames += sum(len(mel) for mel in mels)
+        if utterance.wav:
+            samples = np.concatenate([vocoder(mel) for mel in mels])
+            write_file(utterance.wav, wav_bytes(samples, SAMPLE_RATE))
+        if utterance.mel:
+            write_file(utterance.mel, npy_bytes(np.concatenate(mels).T))
+    took_s = time.perf_counter() - ready_s
+    by = f", {vocoder.name}" if utterances[0].wav else ""
+    place = flags.out or flags.out_dir or flags.mel
+    _say(_ending(place, len(utterances), num_frames, took_s, ready_s - started_s, by))
+    return 0
+
+
+def _utterances(flags: argparse.Namespace, encoder: TextEncoder) -> list[Utterance]:
+    """What is to be spoken, read as the corpus was.
+
+    Raises:
+        InputError: nothing of it can be.
+    """
+    text = flags.text if flags.text is not None else _read_text(Path(flags.text_file))
+    utterances = []
+    if flags.out_dir:
+        for number, line in enumerate(text.split("\n"), 1):
+            pieces = encoder.encode(line)
+            if pieces:
+                mel = Path(flags.mel) / f"{number:04d}.npy" if flags.mel else None
+                utterances.append(Utterance(pieces, Path(flags.out_dir) / f"{number:04d}.wav", mel))
+            elif line.strip():
+                _say(f"⚠️  Line {number} has nothing that can be spoken: {line.strip()[:40]!r}")
+    elif pieces := encoder.encode(text):
+        wav, mel = Path(flags.out) if flags.out else None, Path(flags.mel) if flags.mel else None
+        utterances.append(Utterance(pieces, wav, mel))
+    if encoder.unknown:
+        shown = " ".join(encoder.unknown[:_SHOWN_SYMBOLS])
+        _say(f"⚠️  Left out, for the corpus never taught their sound: {shown}")
+    if not utterances:
+        place = "--text" if flags.text is not None else flags.text_file
+        raise InputError(f"{place}: there is nothing in it that can be spoken.")
+    return utterances
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"--text-file {path}: can't be read ({error.strerror}).") from None
+    if len(content) > _MAX_TEXT_BYTES:
+        raise InputError(f"--text-file {path}: is larger than {_MAX_TEXT_BYTES >> 20} MB.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"--text-file {path}: is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _make_folders(utterances: list[Utterance]) -> None:
+    """Before the long part: places that can't be written to are known by then."""
+    for path in (utterances[0].wav, utterances[0].mel):
+        if path:
+            make_folder(path.parent)
+            if path.is_dir():
+                raise InputError(f"{path}: is a folder; name a file in it.")
+
+
+def _ending(
+    place: str, num_files: int, num_frames: int, took_s: float, loading_s: float, by: str
+) -> str:
+    speech_s = num_frames * HOP / SAMPLE_RATE
+    files = f" ({num_files} files)" if num_files > 1 else ""
+    return (
+        f"🔊 {place}{files}: {speech_s:.2f} s of speech in {took_s:.2f} s "
+        f"(real-time factor {took_s / max(speech_s, 1e-9):.3f}{by}; {loading_s:.1f} s to load)"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(foreground_main(_work))

@@ -1,0 +1,22 @@
+"""Where a finished run speaks: on its own GPU where that is there, and it says where else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from shared.config.settings import Config
+from shared.devices.gpus import FAKE_GPUS_VARIABLE, list_gpus, worker_environment
+
+
+def fix_speaking_device(config: Config, say: Callable[[str], None]) -> str:
+    """Settle this process's device before TensorFlow is imported; returns cpu or gpu."""
+    is_fake = config.run.fake_gpus or os.environ.get(FAKE_GPUS_VARIABLE)
+    gpus = [] if is_fake else list_gpus(0)
+    wanted = config.data.model_gpu or 0
+    gpu = gpus[wanted] if wanted < len(gpus) else gpus[0] if gpus else None
+    if config.data.model_gpu is not None and not is_fake and wanted >= len(gpus):
+        place = f"GPU {gpu.index}" if gpu else "the CPU"
+        say(f"⚠️  The run's GPU {wanted} is not here: speaking on {place}")
+    os.environ.update(worker_environment(gpu))
+    return "gpu" if gpu else "cpu"

@@ -1,0 +1,1 @@
+"""The model process on the wire: tickets out, batches in, in order."""

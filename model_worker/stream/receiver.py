@@ -1,0 +1,469 @@
+"""The receiving thread: owns the socket and the ledger, fills the ordered queue.
+
+The training loop touches this only through `queue.get()`, `taken()` and a few counters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import zmq
+
+from model_worker.stream import ticket_ledger as ledger_module
+from model_worker.stream.admission import Expected
+from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
+from model_worker.stream.peer_limits import PeerLimits
+from model_worker.stream.ticket_ledger import TicketLedger
+from shared.stream import messages
+from shared.plan.buckets import BucketShape
+from shared.devices.cores import free_this_thread
+from shared.errors import ProtocolError
+from shared.plan.exclusions import Exclusions
+from shared.plan.plan import Plan
+from shared.stream.sockets import ServerSocket
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 100  # so often it is looked at who has connected
+_PING_EVERY_S = 0.5
+_STOP_DEADLINE_S = 600.0  # the thread may be waiting for a disk in trouble, and holds the endpoint
+_SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
+_WAITING_SAID_EVERY_S = 15.0
+_EXCLUSIONS_PER_MESSAGE = 4000
+_REFUSALS_LOGGED = 20
+_REFUSALS_COUNTED_EVERY_S = 60.0
+_MAX_PEERS = 256
+_MAX_UNMAPPED = 256  # batches of a peer, one after the other; more than can be on their way at once
+
+
+@dataclasses.dataclass
+class _Peer:
+    name: str
+    pid: int
+    sequence: int = 0  # of its last message; a process counts on whatever becomes of a connection
+    memory: str = ""  # the name of its memory that is mapped here
+    num_unmapped: int = 0  # batches in a row that lie in memory that is not mapped here
+    has_delivered: bool = False
+    known_exclusions: int = 0
+    heard_s: float = 0.0
+    asked_s: dict[int, float] = dataclasses.field(default_factory=dict)  # by ticket
+
+    def forget_before(self, batch: int) -> None:
+        """Tickets of batches that are trained: some were taken back, and are never answered."""
+        for number in [number for number in self.asked_s if number < batch]:
+            del self.asked_s[number]
+
+
+class Receiver:
+    """Hands out tickets and takes in batches, in a thread of its own."""
+
+    def __init__(
+        self,
+        socket: ServerSocket,
+        plan: Plan,
+        ledger: TicketLedger,
+        expected: Expected,
+        exclusions: Exclusions,
+        on_exclusion: Callable[[int, int, str], None],
+    ):
+        """`on_exclusion(row, from_batch, reason)` writes it down durably; it may raise to stop."""
+        self.queue = BatchQueue(ledger.next_batch)
+        self.exclusions = exclusions
+        self.first_worker_s: float | None = None  # when the first data process was let in
+        self.num_turns = 0  # of the thread's loop: one that stands still is stuck
+        self.refused: Counter[str] = Counter()
+        self._socket = socket
+        self._plan = plan
+        self._ledger = ledger
+        self._expected = expected
+        self._on_exclusion = on_exclusion
+        self._peers: dict[bytes, _Peer] = {}
+        self._limits = PeerLimits()
+        self._refusals_told = 0
+        self._refusals_told_s = 0.0
+        self._alone_since_s = 0.0
+        self._taken = 0
+        self._taken_lock = threading.Lock()
+        self._grant_at = max(1, ledger.limit // 4)
+        self._running_low = True
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stop_reason: str | None = None
+        self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def taken(self) -> None:
+        """The training loop begins with the head of the queue: its place is free."""
+        with self._taken_lock:
+            self._taken += 1
+        # While the workers have enough to do, the next batch that comes is soon enough; while there
+        # are batches enough, a few tickets at once are.
+        is_urgent = self._taken >= self._grant_at or 2 * self.queue_depth <= self._ledger.limit
+        if self._running_low and is_urgent:
+            self._wake()
+
+    def stop(self, reason: str) -> None:
+        """Tell every data process that the run is over, and end the thread. Once is enough.
+
+        Returns when the endpoint is free for the next receiver.
+        """
+        if self._stop_reason is not None:
+            return
+        self._stop_reason = reason
+        self._wake()
+        self._thread.join(_STOP_DEADLINE_S)
+        if not self._thread.is_alive():
+            os.close(self._wake_fd)
+
+    @property
+    def queue_depth(self) -> int:
+        """Batches here, on the host or on the device, that are not trained yet."""
+        return max(0, self._ledger.num_received - self._taken)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no further batch will come, be it that it was stopped or that it failed."""
+        return self.queue.is_closed
+
+    @property
+    def num_in_flight(self) -> int:
+        """Tickets outstanding plus batches held."""
+        return self._ledger.num_in_flight
+
+    @property
+    def num_workers(self) -> int:
+        return len(self._peers)
+
+    def _wake(self) -> None:
+        os.eventfd_write(self._wake_fd, 1)
+
+    def _run(self) -> None:
+        free_this_thread()
+        try:
+            self._loop()
+        except BaseException as failure:
+            log.exception("the receiving thread failed")
+            self.queue.close(failure)
+        finally:
+            # Without a reason the run goes on: the data processes stay, warm, for the next session.
+            for peer in list(self._peers) if self._stop_reason else ():
+                self._socket.send(peer, messages.StopProducing(self._stop_reason))
+            self._socket.close()
+            self.queue.close()
+
+    def _loop(self) -> None:
+        poller = zmq.Poller()
+        for socket in self._socket.sockets:
+            poller.register(socket, zmq.POLLIN)
+        poller.register(self._wake_fd, zmq.POLLIN)
+        next_ping_s, self._alone_since_s = 0.0, time.monotonic()
+        while self._stop_reason is None:
+            self.num_turns += 1
+            ready = dict(poller.poll(_POLL_MS))
+            if self._wake_fd in ready:
+                os.eventfd_read(self._wake_fd)
+            self._note_taken()
+            for reason in self._socket.refused_at_the_door():
+                self._note_refusal(reason)
+            if self._socket.socket in ready:
+                for peer, received in self._socket.receive_waiting():
+                    self._handle(peer, received)
+                    self._note_taken()
+            now_s = time.monotonic()
+            if now_s >= next_ping_s:
+                next_ping_s = now_s + _PING_EVERY_S
+                self._ping(now_s)
+                self._tell_refusals(now_s)
+                self._tell_if_alone(now_s)
+                self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
+
+    def _note_taken(self) -> None:
+        # Several tickets at once cost both sides little more than one.
+        if self._taken < (1 if self._running_low else self._grant_at):
+            return
+        with self._taken_lock:
+            count, self._taken = self._taken, 0
+        for _ in range(count):
+            self._act(self._ledger.handle(ledger_module.BatchTaken()))
+
+    def _ping(self, now_s: float) -> None:
+        """Find peers that are gone: ZeroMQ refuses to send to them, or they have gone silent."""
+        for peer, known in list(self._peers.items()):
+            known.forget_before(self._ledger.next_batch)
+            if now_s - known.heard_s > _SILENT_AFTER_S:
+                self._forget(peer, f"silent for {_SILENT_AFTER_S:g} s")
+            elif not self._socket.send(peer, messages.Welcome(known.name, known.memory)):
+                self._forget(peer, "connection lost")
+
+    def _forget(self, peer: bytes, reason: str) -> None:
+        known = self._peers.pop(peer, None)
+        self._limits.forget(peer)
+        self._socket.forget(peer)
+        if known is not None:
+            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, _plain(reason))
+            self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+
+    def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
+        if isinstance(received, ProtocolError):
+            self._refuse(peer, str(received))
+            return
+        message = received.message
+        if isinstance(message, messages.Hello):
+            self._welcome(peer, received, message)
+            return
+        if peer not in self._peers or received.session != self._socket.session:
+            if self._bears(peer, "unknown session"):
+                self._socket.send(peer, messages.Introduce())
+            return
+        self._note_heard(peer, received)
+        if isinstance(message, messages.BatchReady):
+            self._take_in(peer, message)
+        elif isinstance(message, messages.CannotRead):
+            self._exclude(peer, message)
+        elif isinstance(message, messages.Goodbye):
+            self._forget(peer, message.reason)
+        else:
+            self._refuse(peer, f"{type(message).__name__} is not for the model process.")
+
+    def _note_heard(self, peer: bytes, received: messages.Envelope) -> None:
+        known = self._peers[peer]
+        known.heard_s, known.sequence = time.monotonic(), received.sequence
+
+    def _bears(self, peer: bytes, what: str = "") -> bool:
+        """Note a message that is of no use; False when its sender has been hung up on for it."""
+        if what:
+            self.refused[what] += 1
+        num_bytes = self._socket.last_num_bytes
+        if self._limits.bears(peer, peer in self._peers, time.monotonic(), num_bytes):
+            return True
+        self._hang_up(peer)
+        return False
+
+    def _hang_up(self, peer: bytes) -> None:
+        self.refused["hung up on"] += 1
+        self._socket.hang_up_on_sender()
+        self._forget(peer, "it sent too many messages of no use")
+
+    def _note_refusal(self, reason: str) -> None:
+        """The first refusals are told one by one, those after them are counted."""
+        self.refused["refused"] += 1
+        if self.refused["refused"] <= _REFUSALS_LOGGED:
+            log.warning("refused a peer: %s", _plain(reason))
+
+    def _tell_refusals(self, now_s: float) -> None:
+        count, since_s = sum(self.refused.values()), now_s - self._refusals_told_s
+        if since_s < _REFUSALS_COUNTED_EVERY_S or count == self._refusals_told:
+            return
+        self._refusals_told, self._refusals_told_s = count, now_s
+        log.info("refused so far: %s", dict(self.refused))
+
+    def _tell_if_alone(self, now_s: float) -> None:
+        """Whoever started only this side by hand must not wonder what it does."""
+        if self._peers:
+            self._alone_since_s = now_s
+        elif now_s - self._alone_since_s > _WAITING_SAID_EVERY_S:
+            self._alone_since_s = now_s
+            log.info("waiting for a data process at %s", self._socket.endpoint)
+
+    def _refuse(self, peer: bytes, reason: str) -> None:
+        self._note_refusal(reason)
+        if self._bears(peer):
+            self._socket.send(peer, messages.Refused(_plain(reason)))
+
+    def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
+        reason = self._expected.mismatch(received.run, hello)
+        is_new = peer not in self._peers
+        if not reason and is_new:
+            self._make_room(received, hello)
+            if len(self._peers) >= _MAX_PEERS:
+                reason = f"there are {_MAX_PEERS} data processes already."
+        if reason:
+            self._refuse(peer, reason)
+            return
+        now_s = time.monotonic()
+        if not self._limits.bears_introduction(peer, now_s):
+            self._hang_up(peer)
+            return
+        self._socket.admit_sender()
+        if is_new:
+            log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
+            self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
+            self._limits.forget(peer)
+            self.first_worker_s = self.first_worker_s or now_s
+            if received.session == self._socket.session:
+                # Its connection broke. Memory that it handed over may have been lost with that.
+                self._socket.send(peer, messages.Introduce())
+        known = self._peers[peer]
+        self._note_heard(peer, received)
+        memory = self._socket.share_memory_with_sender(hello)
+        if is_new or memory != known.memory:
+            known.memory = memory
+            self._socket.send(peer, messages.Welcome(known.name, memory))
+        # Also from one that is known: it may have found that it can work on more at once.
+        joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
+        self._act(self._ledger.handle(joined))
+
+    def _make_room(self, received: messages.Envelope, hello: messages.Hello) -> None:
+        """Forget those whose place a newcomer takes: its tickets are not to wait for them.
+
+        A name alone shows nothing. Whoever the launcher replaces is dead, so its connection is gone
+        and nothing can be sent to it. A process whose connection broke is itself: it has its pid
+        and counts its messages on. Any other of that name is alive, be it that two were started
+        with one --name: forgotten, it would come back within a second and throw this one out. It
+        stays, and both work, for only the log tells data processes apart by their names.
+        """
+        for other, known in list(self._peers.items()):
+            if known.name != hello.worker:
+                continue
+            is_itself = known.pid == hello.pid and known.sequence < received.sequence
+            is_there = self._socket.send(other, messages.Welcome(known.name, known.memory))
+            if is_itself or not is_there or len(self._peers) >= _MAX_PEERS:
+                self._forget(other, f"replaced by pid {hello.pid}")
+            else:
+                log.warning(
+                    "two data processes are called %s (pids %d and %d). Both are at work; give one "
+                    "of them another --name to tell them apart.",
+                    known.name, known.pid, hello.pid,
+                )  # fmt: skip
+
+    def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
+        if self._is_unmapped(peer, message):
+            self._ask_for_memory(peer)
+            return
+        problem = self._wrong_arrays(peer, message)
+        if problem:
+            self._refuse(peer, problem)
+            self._forget(peer, problem)
+            return
+        now_s = time.monotonic()
+        batch = ReceivedBatch(
+            index=message.batch,
+            arrays=message.arrays,
+            timings_ms=message.timings_ms,
+            data_busy=message.busy,
+            asked_s=self._peers[peer].asked_s.pop(message.batch, now_s),
+            received_s=now_s,
+        )
+        event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
+        actions = self._ledger.handle(event)
+        self._running_low = self._ledger.is_running_low  # before anyone can take the batch
+        for action in actions:
+            if isinstance(action, ledger_module.Accept):
+                self.queue.put(batch)
+                self._note_first(peer)
+            else:
+                self._act([action])
+                if isinstance(action, ledger_module.Drop):
+                    self._bears(peer, "batches dropped")
+
+    def _is_unmapped(self, peer: bytes, message: messages.BatchReady) -> bool:
+        """Whether a batch that was asked for lies in memory that is not mapped here.
+
+        It comes without arrays then. One that never had any would do so for ever, and is refused.
+        """
+        known = self._peers[peer]
+        if message.arrays or not self._ledger.is_held_by(peer, message.batch):
+            return False
+        known.num_unmapped += 1
+        return known.num_unmapped <= _MAX_UNMAPPED
+
+    def _ask_for_memory(self, peer: bytes) -> None:
+        """Have a peer offer its memory anew, and make again what it handed over in the old one.
+
+        It can't have meant harm: it was told that its memory is mapped, and knows no better until
+        it hears this. Then it uses other memory, or the socket if that can't be mapped either, and
+        with its next Hello it gets its tickets back.
+        """
+        known = self._peers[peer]
+        log.info("the memory of data process %s (pid %d) is not mapped any more; asking it to "
+                 "introduce itself again", known.name, known.pid)  # fmt: skip
+        known.memory = ""
+        self._socket.forget(peer)
+        self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+        if self._bears(peer, "memory not mapped"):
+            self._socket.send(peer, messages.Introduce())
+
+    def _note_first(self, peer: bytes) -> None:
+        known = self._peers[peer]
+        known.num_unmapped = 0
+        if not known.has_delivered:
+            known.has_delivered = True
+            log.info("first batch of data process %s (pid %d)", known.name, known.pid)
+
+    def _wrong_arrays(self, peer: bytes, message: messages.BatchReady) -> str | None:
+        """Compare with what the plan says this batch must look like."""
+        if not self._ledger.is_held_by(peer, message.batch):
+            return None  # the ledger drops it
+        expected = _layout(self._plan.shape(message.batch))
+        found = {name: (a.dtype, a.shape) for name, a in message.arrays.items()}
+        if found == expected:
+            return None
+        return f"batch {message.batch} does not have the arrays that the plan says."
+
+    def _exclude(self, peer: bytes, message: messages.CannotRead) -> None:
+        # Another worker may have made the batch meanwhile, and it may be on the device already.
+        held = self._ledger.is_held_by(peer, message.batch)
+        if not held or message.row >= self._expected.num_rows:
+            self._act(self._ledger.handle(ledger_module.FailureDropped(peer, message.batch)))
+            self._bears(peer, "failures dropped")
+            return
+        exclusions = self.exclusions
+        if self._plan.contains(message.batch, message.row, exclusions):
+            exclusions = exclusions.with_added(message.row, message.batch)
+        if exclusions is not self.exclusions:
+            self._on_exclusion(message.row, message.batch, _plain(message.reason))
+        affected = frozenset(
+            n
+            for n in self._ledger.in_flight()
+            if n >= message.batch and self._plan.contains(n, message.row, self.exclusions)
+        )
+        self.exclusions = exclusions
+        event = ledger_module.UtteranceExcluded(exclusions.version, affected | {message.batch})
+        self._act(self._ledger.handle(event))
+
+    def _act(self, actions: list[ledger_module.Action]) -> None:
+        lost: list[bytes] = []
+        for action in actions:
+            if isinstance(action, ledger_module.Issue):
+                if not self._send_ticket(action.worker, action.batch):
+                    lost.append(action.worker)
+            elif isinstance(action, ledger_module.Drop):
+                log.debug("batch %d dropped: %s", action.batch, action.reason)
+                if action.reason.startswith("made with"):
+                    self.queue.discard(action.batch)
+        for peer in dict.fromkeys(lost):
+            self._forget(peer, "connection lost")
+
+    def _send_ticket(self, peer: bytes, batch: int) -> bool:
+        known = self._peers.get(peer)
+        if known is None:
+            return False
+        version = self.exclusions.version
+        while known.known_exclusions < version:
+            start = known.known_exclusions
+            entries = self.exclusions.to_json()[start : start + _EXCLUSIONS_PER_MESSAGE]
+            if not self._socket.send(peer, messages.Exclude(start, entries)):
+                return False
+            known.known_exclusions += len(entries)
+        known.asked_s[batch] = time.monotonic()
+        return self._socket.send(peer, messages.MakeBatch(batch, version))
+
+
+def _plain(text: str) -> str:
+    """Words from outside as they may stand in a log or on a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text[:1000])
+
+
+@functools.cache
+def _layout(shape: BucketShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    """Name, dtype and shape of each array of a batch."""
+    return {name: (np.dtype(dtype), size) for name, (dtype, size) in shape.arrays().items()}

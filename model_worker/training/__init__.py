@@ -1,0 +1,1 @@
+"""One optimizer step, validation, and the state that a checkpoint holds."""

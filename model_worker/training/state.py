@@ -1,0 +1,149 @@
+"""A training run's state as checkpoints hold it: all that a bit-exact continuation needs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from model_worker.checkpoints.store import Checkpoint
+from model_worker.training.step import TrainStep
+from shared.clock import machine_s
+from shared.errors import CheckpointError
+
+_COUNTERS = ("num_nonfinite", "nonfinite_in_row", "finite_since_scaled", "loss_scale")
+
+
+@dataclasses.dataclass
+class Position:
+    """Where the run is, beside its weights."""
+
+    step: int = 0
+    next_batch: int = 0  # of the stream
+    is_validated: bool = False  # whether the weights of this step were
+    elapsed_s: float = 0.0  # wall clock used by this run before now
+    earlier_s: float = 0.0  # of it, by commands before the present one
+    begun_s: float = 0.0  # the present command, by `machine_s`
+    fitted_steps: int = 0  # length of the learning-rate curve
+    best_loss: float | None = None
+    validations_since_best: int = 0
+
+    def go_on_in_command(self, begun_s: float) -> None:
+        """From now on the present command is the one that was begun then.
+
+        It may be the same one: a process that is restarted, or rolls back, has lost time but must
+        not count any of it twice.
+        """
+        if begun_s != self.begun_s:
+            self.earlier_s, self.begun_s = self.elapsed_s, begun_s
+
+    def look_at_clock(self) -> None:
+        self.elapsed_s = self.earlier_s + machine_s() - self.begun_s
+
+
+def _variables(train_step: TrainStep) -> dict[str, dict[str, tf.Variable]]:
+    optimizer = train_step.optimizer
+    return {
+        "weights": dict(zip(optimizer.names, optimizer.weights, strict=True)),
+        "first_moments": optimizer.first_moments,
+        "second_moments": optimizer.second_moments,
+        "ema": dict(zip(optimizer.names, optimizer.averages, strict=True)),
+    }
+
+
+def groups_of(train_step: TrainStep) -> dict[str, dict[str, np.ndarray]]:
+    """The arrays of a checkpoint."""
+    return {
+        group: {name: variable.numpy() for name, variable in each.items()}
+        for group, each in _variables(train_step).items()
+    }
+
+
+def _counters(train_step: TrainStep) -> dict[str, tf.Variable]:
+    own = {name: getattr(train_step, name) for name in _COUNTERS}
+    return own | {"num_applied": train_step.optimizer.num_applied}
+
+
+def state_of(
+    train_step: TrainStep, position: Position, exclusions: list, identity: dict[str, Any]
+) -> dict[str, Any]:
+    """The JSON beside the arrays."""
+    counters = {name: each.numpy().item() for name, each in _counters(train_step).items()}
+    return {
+        "identity": identity,
+        "position": dataclasses.asdict(position),
+        "exclusions": exclusions,
+        "counters": counters,
+    }
+
+
+def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, Any]) -> Position:
+    """Put a checkpoint back into the step; returns where it was.
+
+    Raises:
+        CheckpointError: it belongs to another model, data set, stream of batches or version.
+    """
+    found = checkpoint.state.get("identity")
+    found = found if isinstance(found, dict) else {}
+    for name, value in identity.items():
+        if found.get(name) != value:
+            raise CheckpointError(
+                f"{checkpoint.path}: its {name.replace('_', ' ')} differs from this run's "
+                f"({_short(found.get(name))} there, {_short(value)} here). Use the settings and "
+                "data it was made with, another --run-dir, or --fresh to start over."
+            )
+    _check_fits(checkpoint, train_step)
+    _check_is_complete(checkpoint, train_step)
+    for group, variables in _variables(train_step).items():
+        for name, variable in variables.items():
+            variable.assign(checkpoint.groups[group][name])
+    for name, variable in _counters(train_step).items():
+        variable.assign(tf.constant(checkpoint.state["counters"][name], variable.dtype))
+    return Position(**checkpoint.state["position"])
+
+
+def _check_fits(checkpoint: Checkpoint, train_step: TrainStep) -> None:
+    for group, variables in _variables(train_step).items():
+        if group not in checkpoint.groups:
+            continue
+        arrays = checkpoint.groups[group]
+        for name, variable in variables.items():
+            if name not in arrays or tuple(arrays[name].shape) != tuple(variable.shape):
+                raise CheckpointError(
+                    f"{checkpoint.path}: {group} does not fit this model. It was made by another "
+                    "version; choose another --run-dir, or --fresh."
+                )
+
+
+def _check_is_complete(checkpoint: Checkpoint, train_step: TrainStep) -> None:
+    """Its files are whole, so what is not in them was never there: another version wrote it.
+
+    Raises:
+        CheckpointError: names what is missing, or not known here.
+    """
+    needed = {
+        "position": {field.name for field in dataclasses.fields(Position)},
+        "counters": set(_counters(train_step)),
+    }
+    problems = [f"no {group}" for group in _variables(train_step) if group not in checkpoint.groups]
+    if not isinstance(checkpoint.state.get("exclusions"), list):
+        problems.append("no exclusions")
+    for part, names in needed.items():
+        found = checkpoint.state.get(part)
+        if not isinstance(found, dict):
+            problems.append(f"no {part}")
+            continue
+        problems += [f"no {part}/{name}" for name in sorted(names - found.keys())]
+        problems += [f"an unknown {part}/{name}" for name in sorted(found.keys() - names)]
+    if problems:
+        raise CheckpointError(
+            f"{checkpoint.path}: it has {', '.join(problems)}, so another version of Tandem made "
+            "it. Go on with that version, choose another --run-dir, or --fresh to start over."
+        )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 16 else text[:12] + "…"

@@ -1,0 +1,279 @@
+"""metrics.jsonl, audit.jsonl and the lines on the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from model_worker.stream.device_prefetch import DeviceBatch
+from model_worker.stream.receiver import Receiver
+from model_worker.watching.run_logs import JsonLines
+from model_worker.training.step import TrainStep
+from model_worker.training.state import Position
+from shared.config.settings import Config
+from shared.devices.cores import BusyMeter
+from shared.clock import clock
+from shared.plan.index import Index
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.plan.plan import FILLER, Plan
+from shared.worker.reports import Reporter
+from shared.run.directory import RunDirectory
+from shared.diagnosis.steadiness import steadiness
+from shared.diagnosis.trend import trend
+from shared.diagnosis.verdict import Measured, Verdict, judge
+from shared.diagnosis.wait_attribution import attribute
+
+_SAID_EVERY_S = 10.0
+_OWN_MS = 0.2  # to take a batch that is there takes time too, and is no waiting
+_RECENT_RECORDS = 12  # of the verdict while the run goes on
+_BUSY_WINDOWS = 3600  # seconds that the last word on the model GPU is about
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """How far the run goes, in steps and in seconds from now."""
+
+    total_steps: int
+    step_s: float  # median of the last steps; 0 while it is not known
+    left_s: float
+    by_the_clock: bool = False
+
+    def __str__(self) -> str:
+        return f"of about {self.total_steps}" if self.by_the_clock else f"of {self.total_steps}"
+
+
+class ProgressLog:
+    """Collects what happens between two logged steps."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        index: Index,
+        plan: Plan,
+        receiver: Receiver,
+        train_step: TrainStep,
+        reporter: Reporter,
+        config: Config,
+        busy: BusyMeter,
+        on_record: Callable[[dict[str, Any]], None],
+    ):
+        self._index = index
+        self._plan = plan
+        self._receiver = receiver
+        self._train_step = train_step
+        self._reporter = reporter
+        self._config = config
+        self._on_record = on_record
+        self._metrics = JsonLines(run.metrics)
+        self._audit = JsonLines(run.audit) if config.run.audit else None
+        self._busy = busy
+        self._step_times_s: deque[float] = deque(maxlen=64)
+        self._last_step_s: float | None = None
+        self._said_s = 0.0
+        self._measured = Measured()
+        self._windows: deque[float] = deque(maxlen=_BUSY_WINDOWS)
+        self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT_RECORDS)
+        self._unwritable = False
+        self._begin_window()
+
+    def _begin_window(self) -> None:
+        self._since_s = time.perf_counter()
+        self._waited_ms = 0.0
+        self._num_batches = 0
+        self._real_frames = self._all_frames = 0
+        self._data_busy: list[float] = []
+        self._model_busy: list[float] = []
+        self._timings_ms: dict[str, float] = {}
+        self._waited_for_ms: dict[str, float] = {}
+
+    def exclude(self, seconds: float) -> None:
+        """Leave a validation or a save out of the time that steps took."""
+        self._since_s += seconds
+
+    def waited(self, batch: DeviceBatch, wait_ms: float) -> None:
+        """Note that the loop had to wait for a batch, and what for."""
+        if wait_ms < _OWN_MS:
+            return
+        self._waited_ms += wait_ms
+        for cause, part_ms in attribute(batch.life(wait_ms)).items():
+            self._waited_for_ms[cause] = self._waited_for_ms.get(cause, 0.0) + part_ms
+
+    def sample_busy(self) -> None:
+        share = self._busy.sample()
+        if share is not None:
+            self._model_busy.append(round(share, 4))
+            self._windows.append(share)
+            self._reporter.tell(
+                "busy",
+                share=round(share, 4),
+                memory_mb=self._busy.memory_mb(),
+                queue_depth=self._receiver.queue_depth,
+            )
+
+    def step_seconds(self) -> float:
+        """Median wall clock of the last steps, waits included; 0 while it is not known."""
+        now_s = time.perf_counter()
+        if self._last_step_s is not None:
+            self._step_times_s.append(now_s - self._last_step_s)
+        self._last_step_s = now_s
+        # The first ones hold the compilations; their mean would be far too long.
+        return sorted(self._step_times_s)[len(self._step_times_s) // 2] if self._step_times_s else 0.0
+
+    def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
+        """Note one training batch."""
+        arrays = batch.received.arrays
+        self._real_frames += batch.real_frames
+        self._all_frames += arrays["mel"].shape[0] * arrays["mel"].shape[1]
+        self._num_batches += 1
+        self._data_busy.append(batch.received.data_busy)
+        for name, value in {**batch.received.timings_ms, "device_copy": batch.copy_ms}.items():
+            self._timings_ms[name] = self._timings_ms.get(name, 0.0) + value
+        if self._audit and not skipped:
+            rows = [int(row) for row in arrays["rows"] if row != FILLER]
+            self._audit.write(
+                {
+                    "batch_index": number,
+                    "epoch": self._plan.batch(number).epoch,
+                    "utterances": [self._index.ids[row] for row in rows],
+                    "sha256": batch.sha256,
+                }
+            )
+
+    def log_step(self, position: Position, rate: float, budget: Budget) -> None:
+        """One line of metrics.jsonl; reads the losses from the device."""
+        metrics = self._train_step.read_metrics()
+        elapsed_s = max(1e-9, time.perf_counter() - self._since_s)
+        batches = max(1, self._num_batches)
+        audio_s = self._real_frames * HOP / SAMPLE_RATE
+        place = self._plan.layout.place(position.next_batch - 1)
+        record: dict[str, Any] = {
+            "step": position.step,
+            "epoch": place.number // self._plan.batches_per_epoch,
+            **{n: round(v, 6) if isinstance(v, float) else v for n, v in metrics.items()},
+            "learning_rate": rate,
+            "step_ms": round((elapsed_s * 1000 - self._waited_ms) / batches, 3),
+            "data_wait_ms": round(self._waited_ms / batches, 3),
+            "queue_depth": self._receiver.queue_depth,
+            "data_gpu_busy": round(float(np.mean(self._data_busy or [0.0])), 4),
+            "model_gpu_busy": self._model_busy,
+            "padding_fraction": round(1 - self._real_frames / max(1, self._all_frames), 4),
+            "audio_seconds_per_s": round(audio_s / elapsed_s, 2),
+            "timings_ms": {n: round(v / batches, 3) for n, v in self._timings_ms.items()},
+            "waited_for_ms": {n: round(v / batches, 3) for n, v in self._waited_for_ms.items()},
+            "time": round(time.time(), 3),
+        }
+        self._metrics.write(_finite(record))
+        self.flush()
+        self._measured.add(record)
+        self._recent.append(record)
+        verdict = judge(Measured(self._recent), self._config)
+        self._reporter.tell("metrics", **_finite(record), **self._outlook(place.number, budget),
+                            verdict=str(verdict or ""))
+        self._on_record(record)
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:
+            self._said_s = now_s
+            self._reporter.say(self._in_a_line(record, place.number, budget, verdict))
+        self._begin_window()
+
+    def _in_a_line(
+        self, record: dict[str, Any], train_batch: int, budget: Budget, verdict: Verdict
+    ) -> str:
+        """What the live view shows, for where there is none."""
+        outlook, steady = self._outlook(train_batch, budget), steadiness(self._windows)
+        losses = [each["loss"] for each in self._recent]
+        return " · ".join(
+            (
+                f"   step {record['step']} {budget}",
+                f"epoch {record['epoch']} {outlook['epoch_done']:.0%}, "
+                f"{clock(outlook['epoch_left_s'])} left",
+                f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
+                f"{1 / budget.step_s:.2f} steps/s",
+                f"{record['audio_seconds_per_s']:.0f} h of audio/h",
+                f"data side {record['data_gpu_busy']:.0%} busy",
+                f"model side {self._busy.share:.0%}, {self._busy.memory_mb()} MB, "
+                f"p5/p50 {steady.ratio if steady else '–'}",
+                f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
+                f"left {clock(budget.left_s)}",
+                str(verdict),
+            )
+        )
+
+    def _outlook(self, train_batch: int, budget: Budget) -> dict[str, Any]:
+        """What is left of the epoch and of the run."""
+        per_epoch = self._plan.batches_per_epoch
+        done = train_batch % per_epoch + 1
+        batch_s = budget.step_s / self._config.training.grad_accum
+        return {
+            "epoch_done": round(done / per_epoch, 4),
+            "epoch_left_s": round((per_epoch - done) * batch_s, 1),
+            "total_steps": budget.total_steps,
+            "total_is_estimate": budget.by_the_clock,
+            "left_s": round(budget.left_s, 1),
+            "steps_per_s": round(1 / budget.step_s, 3) if budget.step_s else None,
+        }
+
+    def say_verdict(self) -> None:
+        """At the end: what the run waited for, as a whole, and how steadily it worked."""
+        verdict = judge(self._measured, self._config)
+        if verdict is None:
+            return
+        words = str(verdict)
+        self._reporter.say(f"🧭 {words[0].upper()}{words[1:]}")
+        if verdict.waiting_for:
+            self._reporter.say(f"   {self._measured}")
+        steady = steadiness(self._windows)
+        if steady is not None:
+            self._reporter.say(
+                f"   Model side busy {steady.middle:.0%} (median second), p5/p50 {steady.ratio}"
+            )
+
+    def log_validation(self, position: Position, values: dict[str, float]) -> None:
+        record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}
+        self._metrics.write(_finite(record))
+        self.flush()
+        self._reporter.tell("metrics", **_finite(record))
+        self._on_record(record)
+        best = " (best so far)" if position.validations_since_best == 0 else ""
+        self._reporter.say(
+            f"📏 Validation at step {position.step}: mel error {values['val_mel']:.3f}, "
+            f"loss {values['val_loss']:.3f}{best}"
+        )
+
+    def flush(self, durable: bool = False) -> None:
+        """Write the logs; what a full disk refuses waits for the next time.
+
+        `durable` before a checkpoint: after a power cut, its logs must reach as far as it does.
+        """
+        try:
+            for lines in filter(None, (self._metrics, self._audit)):
+                lines.flush(durable)
+            self._unwritable = False
+        except OSError as error:
+            if not self._unwritable:
+                self._reporter.say(
+                    f"⚠️  The logs of the run can't be written ({error.strerror}); training goes "
+                    "on, and they are written when it is possible again"
+                )
+            self._unwritable = True
+
+    def close(self) -> None:
+        """Write what waits, as far as it goes, and close the files."""
+        self.flush()
+        for lines in filter(None, (self._metrics, self._audit)):
+            with contextlib.suppress(OSError):  # it has been said
+                lines.close()
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with None where a number is not finite: JSON has no word for those."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in record.items()
+    }

@@ -1,0 +1,204 @@
+"""`launcher.py bench`: the modes side by side on this machine and this data, with the limit."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from shared.diagnosis.bench_advice import advise, limit_of
+from shared.commands.bench.runs import PARTS_IN_WORDS, BenchRun
+from shared.config.flags import (
+    PlainParser,
+    add_option_flags,
+    number_of_fake_gpus,
+    resolve_config,
+)
+from shared.commands.train import check_data_folders
+from shared.config.settings import Config
+from shared.config.toml_file import read_values
+from shared.errors import ConfigError, TandemError
+from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.console.json_output import stdout_for_json_alone, write_json
+from shared.run.files import make_folder, write_file
+from shared.launching.training_run import say_plainly
+from shared.launching.places import child_environment
+
+_NUM_UTTERANCES = 400
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, show, and say which flags to use."""
+    flags, config = read_flags(arguments)
+    gpus = list_gpus(config.run.fake_gpus)
+    placements = _placements(config, gpus)
+    output = stdout_for_json_alone() if flags.json else None
+    out = Path(flags.out or Path("runs") / time.strftime("bench-%Y%m%d-%H%M%S"))
+    make_folder(out)
+    config = _with_data(config, out, say_plainly)
+    found = measure(config, placements, gpus, flags.seconds, out, say_plainly)
+    from shared.console.bench_view import picture_of, table_of
+
+    found["picture"] = str(out / "bench.png")
+    write_file(found["picture"], picture_of(found))
+    if output is not None:
+        write_json(output, found)
+        return 0
+    for line in table_of(found):
+        say_plainly(line)
+    say_plainly(f"📄 Picture: {found['picture']}")
+    return 0
+
+
+def bench_parser() -> PlainParser:
+    """The flags of the command."""
+    parser = PlainParser(
+        prog="launcher.py bench",
+        usage="launcher.py bench [--train-data DIR] [--data-gpu 0 --model-gpu 1] [flags]",
+        description="Train for a minute each way: batch and step in turns, single-GPU buffered, "
+        "multi-GPU; then say how near each comes to the limit and which flags to use. Without "
+        "--cache nothing is kept: that is the first epoch.",
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="N",
+                        help="length of each measurement [60]")
+    parser.add_argument("--out", metavar="DIR", help="where runs and picture go [runs/bench-…]")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--fake-gpus", metavar="N",
+                        help="believe in this many GPUs and use shares of the CPU instead")
+    parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
+    add_option_flags(parser, ("data", "model"))
+    return parser
+
+
+def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
+    """The flags, and the configuration that they make.
+
+    Raises:
+        ConfigError: a flag can't be.
+    """
+    flags = bench_parser().parse_all(arguments)
+    if not 1 <= flags.seconds <= 3600:
+        raise ConfigError(f"--seconds {flags.seconds:g}: expected 1 to 3600.")
+    if flags.fake_gpus is not None:
+        flags.values["run"] = {"fake_gpus": number_of_fake_gpus(flags.fake_gpus)}
+    config = resolve_config(flags)
+    in_file = read_values(Path(flags.config)) if flags.config else {}
+    if not any("cache" in values.get("data", {}) for values in (flags.values, in_file)):
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, cache="off"))
+    check_data_folders(config)
+    return flags, config
+
+
+def _placements(config: Config, gpus: list[Gpu]) -> dict[str, tuple[Config, Placement]]:
+    """A configuration and its GPUs for single-GPU mode and, where it can be, for two GPUs.
+
+    Raises:
+        GpuError: the flags name GPUs that can't be had.
+    """
+    data = config.data
+    alone = dataclasses.replace(data, data_gpu=None, model_gpu=None)
+    found = {"single": (dataclasses.replace(config, data=alone), place(alone, gpus))}
+    if data.data_gpu is None and data.model_gpu is None and len(gpus) >= 2:
+        # The stronger GPU trains; of equal ones the second.
+        ranked = sorted(gpus, key=lambda gpu: (gpu.memory_mb, gpu.index))
+        data = dataclasses.replace(
+            data, data_gpu=(ranked[-2].index,), model_gpu=ranked[-1].index
+        )
+    if data.data_gpu is not None or data.model_gpu is not None:
+        found["multi"] = (dataclasses.replace(config, data=data), place(data, gpus))
+    return found
+
+
+def _with_data(config: Config, out: Path, say: Callable[[str], None]) -> Config:
+    """The configuration with a data set: the user's, or one that is spoken here."""
+    if config.data.train_data:
+        return config
+    corpus = out / "corpus"
+    say(f"🎙  No --train-data: speaking {_NUM_UTTERANCES} sentences with espeak-ng into {corpus}")
+    made = subprocess.run(
+        [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus), "--num",
+         str(_NUM_UTTERANCES)],
+        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}), capture_output=True, check=False,
+    )
+    if made.returncode:
+        raise TandemError(made.stderr.decode(errors="replace").strip().removeprefix("❌ "))
+    return dataclasses.replace(
+        config, data=dataclasses.replace(config.data, train_data=str(corpus))
+    )
+
+
+def measure(
+    config: Config,
+    placements: dict[str, tuple[Config, Placement]],
+    gpus: list[Gpu],
+    seconds: float,
+    out: Path,
+    say: Callable[[str], None],
+) -> dict:
+    """Run everything, one after the other; returns what `--json` prints."""
+    limits: dict[str, dict] = {}
+    modes: list[dict] = []
+
+    def say_pace(part: str, pace: dict) -> None:
+        say(f"   {PARTS_IN_WORDS[part]}: {pace['batches_per_s']:.2f} batches/s")
+
+    for name, (its_config, placement) in placements.items():
+        data = dataclasses.replace(its_config.data, train_data=config.data.train_data)
+        bench_run = BenchRun(dataclasses.replace(its_config, data=data), placement, out / name)
+        summary = bench_run.prepare(say)
+        what = ("sequential", "data", "model") if name == "single" else ("data", "model")
+        named = ", ".join(PARTS_IN_WORDS[part] for part in what)
+        say(f"⏱  {_ON[name]}: {named} ({seconds:g} s each)")
+        parts = bench_run.parts(what, seconds, say_pace)
+        if name == "single":
+            modes.append({"mode": "sequential", "limit": name, "flags": [], **parts["sequential"]})
+        limits[name] = {side: parts[side] for side in ("data", "model")}
+        mode = "single-GPU buffered" if name == "single" else "multi-GPU"
+        say(f"⏱  {_ON[name]}: training, {mode} ({seconds:g} s)")
+        modes.append(
+            {"mode": mode, "limit": name, "flags": _gpu_flags(data), **bench_run.mode(seconds)}
+        )
+    for entry in modes:
+        best = limit_of(limits[entry["limit"]])
+        entry["share_of_limit"] = entry["audio_seconds_per_s"] / best
+    found = {
+        "seconds": seconds,
+        "data": config.data.train_data,
+        "utterances": summary["usable"],
+        "hours": summary["hours"],
+        "frames": _num_frames(out / "single"),
+        "gpus": [gpu.name for gpu in gpus],
+        "fake_gpus": config.run.fake_gpus,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_megabytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
+        "model_size": config.model.model_size,
+        "batch_size": config.data.batch_size,
+        "buffer_size": config.data.pipeline_buffer_size,
+        "cache": config.data.cache,
+        "cache_megabytes": config.data.cache_megabytes,
+        "no_multi_gpu": "" if "multi" in placements else f"it needs two GPUs, found {len(gpus)}",
+        "limits": limits,
+        "modes": modes,
+    }
+    return {**found, "advice": advise(found)}
+
+
+_ON = {"single": "One GPU or none", "multi": "Two GPUs"}
+
+
+def _gpu_flags(data) -> list[str]:
+    if data.data_gpu is None:
+        return []
+    return ["--data-gpu", ",".join(map(str, data.data_gpu)), "--model-gpu", str(data.model_gpu)]
+
+
+def _num_frames(run: Path) -> int:
+    from shared.plan.index import Index
+    from shared.run.directory import RunDirectory
+
+    return int(Index.load(RunDirectory(run).index).num_frames.sum())

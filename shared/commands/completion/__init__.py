@@ -1,0 +1,1 @@
+"""`launcher.py completion SHELL`: flags completed by the shell."""

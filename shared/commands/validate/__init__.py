@@ -1,0 +1,1 @@
+"""`launcher.py validate`: the checks of a two-GPU machine."""

@@ -1,0 +1,224 @@
+"""The five checks of `validate`, each a function that returns what it saw or raises CheckFailed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from shared.commands.validate.check_children import CheckChildren
+from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.toml_file import write_config
+from shared.devices.device_facts import misplaced, not_apart
+from shared.errors import GpuError, TandemError
+from shared.devices.gpus import Gpu, Placement, driver_version, place
+from shared.launching.preparation_child import prepare_run
+from shared.run.directory import RunDirectory
+from shared.launching.training_run import TrainingRun
+from shared.launching.places import child_environment
+
+_NUM_UTTERANCES, _NUM_STEPS = 32, 3
+_STAGE_DEADLINE_S = 240.0
+_TRY_FAKE = "To try everything without GPUs: python launcher.py validate --fake-gpus 2"
+
+
+class CheckFailed(TandemError):
+    """A check did not pass; `remedy` says what to do."""
+
+    def __init__(self, found: str, remedy: str):
+        super().__init__(found)
+        self.remedy = remedy
+
+
+def prerequisites(gpus: list[Gpu]) -> list[str]:
+    """1: a driver, TensorFlow, and two GPUs that can be seen."""
+    try:
+        tensorflow = importlib.metadata.version("tensorflow")
+    except importlib.metadata.PackageNotFoundError:
+        raise CheckFailed(
+            "TensorFlow is not installed here.",
+            "Run 'make setup', and start this with .venv/bin/python; for GPUs also run "
+            ".venv/bin/python -m pip install --editable '.[gpu]'",
+        ) from None
+    if len(gpus) < 2:
+        driver = driver_version()
+        found = f"driver {driver}" if driver else "no NVIDIA driver answers"
+        found = "a fake one" if gpus and gpus[0].fake else found
+        number = "no GPU was" if not gpus else "only 1 GPU was"
+        single = "One GPU trains too, without --data-gpu and --model-gpu." if gpus else (
+            "Check that 'nvidia-smi' lists your GPUs and that CUDA_VISIBLE_DEVICES does not hide "
+            "them.")
+        raise CheckFailed(f"{number} found ({found}); two are needed.", f"{single} {_TRY_FAKE}")
+    saw = [f"TensorFlow {tensorflow}"]
+    if not gpus[0].fake:
+        saw.append(f"driver {driver_version()}")
+    return [*saw, *(f"GPU {gpu.index}: {gpu.name}{_memory(gpu)}" for gpu in gpus)]
+
+
+def _memory(gpu: Gpu) -> str:
+    return f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
+
+
+def placed(data_gpu: int, model_gpu: int, gpus: list[Gpu]) -> Placement:
+    """The first half of 2: the indices."""
+    try:
+        return place(DataConfig(data_gpu=data_gpu, model_gpu=model_gpu), gpus)
+    except GpuError as error:
+        indices = ", ".join(str(gpu.index) for gpu in gpus)
+        raise CheckFailed(
+            str(error),
+            f"The GPUs here are {indices}. Name two different ones, such as --data-gpu "
+            f"{gpus[0].index} --model-gpu {gpus[1].index}.",
+        ) from None
+
+
+def prepared_run(
+    folder: Path, placement: Placement, num_fake_gpus: int
+) -> tuple[RunDirectory, Config]:
+    """A tiny corpus, spoken here, and a prepared run of three steps on it."""
+    corpus = folder / "corpus"
+    command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
+    made = subprocess.run(
+        [*command, "--num", str(_NUM_UTTERANCES), "--voices", "2"],
+        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}), capture_output=True, check=False,
+    )
+    if made.returncode:
+        said = made.stderr.decode(errors="replace").strip().removeprefix("❌ ")
+        raise CheckFailed(
+            f"the demo corpus can't be made: {said}",
+            "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named.",
+        )
+    config = Config(
+        data=DataConfig(
+            train_data=str(corpus), batch_size=4, val_fraction=0.0, model_start_delay=0.0,
+            data_gpu=placement.data_gpus[0].index, model_gpu=placement.model_gpu.index,
+            enable_static_shapes=True,
+        ),
+        model=ModelConfig(model_size="tiny"),
+        training=TrainingConfig(max_steps=_NUM_STEPS, validate_every=0, log_every=1),
+        run=RunConfig(run_dir=str(folder / "run"), run_id=f"validate-{folder.name}",
+                      fake_gpus=num_fake_gpus, audit=True, max_restarts=0),
+    )
+    run = RunDirectory(folder / "run")
+    run.create()
+    write_config(config, run.config)
+    prepare_run(run, lambda text: None)
+    return run, config
+
+
+def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
+    """The second half of 2: each process sees exactly its GPU, and takes memory as it needs it."""
+    facts = {}
+    for role in ("data", "model"):
+        facts[role] = children.wait_for(role, "device", _STAGE_DEADLINE_S)
+    complaint = (misplaced("data", gpus["data"], facts["data"])
+                 or misplaced("model", gpus["model"], facts["model"])
+                 or not_apart(facts["data"], facts["model"]))
+    if complaint:
+        raise CheckFailed(f"{complaint}.", _remedy_of(complaint))
+    return [f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
+            for role in ("data", "model")]
+
+
+def _remedy_of(complaint: str) -> str:
+    if "memory" in complaint:
+        return ("Unset TF_FORCE_GPU_ALLOW_GROWTH, and install the TensorFlow that this was tried "
+                "with: make -B setup")  # fmt: skip
+    if "cores" in complaint:
+        return ("Let this shell use more cores (taskset, or the container's settings), or go on "
+                "without it.")  # fmt: skip
+    return ("Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
+            "pip install --editable '.[gpu]'")  # fmt: skip
+
+
+def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
+    """3: the model is built, and computes on its GPU."""
+    facts = children.wait_for("model", "forward", _STAGE_DEADLINE_S)
+    _check_device("the model", facts["device"], gpu)
+    if not facts["finite"]:
+        raise CheckFailed("the forward pass gave numbers that are not finite.",
+                          "Update the GPU's driver; if it persists, the GPU may be faulty.")
+    size, build_s = facts["num_parameters"] / 1e6, facts["build_ms"] / 1000
+    forward_s = facts["forward_ms"] / 1000
+    passed = f"built in {build_s:.1f} s, forward pass in {forward_s:.1f} s"
+    return [f"{size:.1f} million parameters {passed}"]
+
+
+def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
+    """4: arrays made on the data GPU arrive on the model GPU intact."""
+    sent = children.wait_for("data", "sent", _STAGE_DEADLINE_S)
+    arrived = children.wait_for("model", "arrived", _STAGE_DEADLINE_S)
+    _check_device("what the data process made", sent["device"], gpus["data"])
+    _check_device("what arrived", arrived["device"], gpus["model"])
+    if sent["sha256"] != arrived["sha256"]:
+        raise CheckFailed("the arrays that arrived are not those that were sent.",
+                          "Test the memory of this machine and of its GPUs.")
+    return [f"{arrived['num_bytes'] / 1e6:.1f} MB, the same to the last bit"]
+
+
+def _check_device(what: str, device: str, gpu: Gpu) -> None:
+    if not gpu.fake and "GPU:0" not in device:
+        raise CheckFailed(f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
+                          "Install TensorFlow with GPU support: pip install --editable '.[gpu]'")
+
+
+def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[str]:
+    """5: three batches through the whole pipeline, by a real run."""
+    losses: dict[int, float] = {}
+
+    def take(worker: str, report: dict) -> None:
+        if report.get("kind") == "metrics" and isinstance(report.get("loss"), float):
+            losses[int(report["step"])] = report["loss"]
+
+    result = TrainingRun(config, run, placement, lambda text: None, time.time(), take).watch()
+    if result.exit_code == 130:
+        raise KeyboardInterrupt
+    remedy = f"Train on the CPU to see whether it is the GPU's fault; the logs are in {run.path}."
+    if result.exit_code:
+        raise CheckFailed(result.cause, remedy_for(result.cause))
+    trained = [json.loads(line)["batch_index"] for line in run.audit.read_text().splitlines()]
+    if trained != list(range(_NUM_STEPS)):
+        raise CheckFailed(f"batches {trained} were trained instead of 0, 1 and 2.", remedy)
+    if len(losses) < _NUM_STEPS:
+        raise CheckFailed(f"only {len(losses)} of {_NUM_STEPS} steps had a finite loss.", remedy)
+    shown = ", ".join(f"{losses[step]:.2f}" for step in sorted(losses))
+    return [f"{_NUM_STEPS} batches trained in order, loss {shown}"]
+
+
+def remedy_for(found: str) -> str:
+    """What to try first when a process of a check has failed in this way."""
+    if "SIGKILL" in found:
+        return ("The system ended it, most often for want of memory: close other programs, and "
+                "look at 'dmesg' for the out-of-memory killer.")  # fmt: skip
+    if "said nothing" in found:
+        return ("Look with 'nvidia-smi' whether other jobs fill the GPU or the driver does not "
+                "answer; then try again.")  # fmt: skip
+    if "out of memory" in found.lower():
+        return "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it."
+    if any(word in found for word in ("CUDA", "cuDNN", "GPU", "driver")):
+        return ("Update the NVIDIA driver, and install TensorFlow with GPU support: "
+                "pip install --editable '.[gpu]'")  # fmt: skip
+    return "The log of the process, in the folder below, says where it stood; then try again."
+
+
+def as_failed_check(error: TandemError) -> CheckFailed:
+    """Any expected error as a failed check."""
+    if isinstance(error, CheckFailed):
+        return error
+    return CheckFailed(str(error), remedy_for(str(error)))
+
+
+@dataclasses.dataclass
+class Stopwatch:
+    """Seconds since the last time it was asked."""
+
+    since_s: float = dataclasses.field(default_factory=time.monotonic)
+
+    def lap(self) -> float:
+        now_s = time.monotonic()
+        passed_s, self.since_s = now_s - self.since_s, now_s
+        return passed_s

@@ -1,0 +1,148 @@
+"""Flags to configuration values, from the same definitions as the TOML keys."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
+
+from shared.config.settings import SECTIONS, Config, RunConfig
+from shared.config.toml_file import Values, build_config, read_values
+from shared.errors import ConfigError
+from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.config.option import Rule, nearest, rules_of
+
+_TITLES = {"data": "data", "model": "model", "training": "training", "run": "the run"}
+
+
+class PlainParser(argparse.ArgumentParser):
+    """An argument parser whose mistakes are one sentence, raised as ConfigError."""
+
+    def __init__(self, **settings):
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str):
+        raise ConfigError(f"{message[0].upper()}{message[1:]}. Try --help.")
+
+    def parse_all(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse, naming an unknown flag and the one that was probably meant."""
+        namespace, unknown = self.parse_known_args(arguments)
+        if unknown:
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            word = unknown[0].split("=")[0]
+            raise ConfigError(f"Unknown flag {word}.{nearest(word, flags)} Try --help.")
+        return namespace
+
+
+def refuse_command(word: str, commands: Iterable[str]) -> NoReturn:
+    """Name a command that there is not, and what was probably meant by it."""
+    if Path(word).exists():
+        raise ConfigError(f"Unknown command {word}. Did you mean --train-data {word}?")
+    raise ConfigError(f"Unknown command {word}.{nearest(word, commands)} Try --help.")
+
+
+def number_of_fake_gpus(text: str) -> int:
+    """Of a --fake-gpus that a command reads by itself, by the rule of the option."""
+    return _parsed(rules_of(RunConfig)["fake_gpus"], "--fake-gpus", text)
+
+
+def _parsed(rule: Rule, flag: str, text: str):
+    try:
+        return rule.parse(text)
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{flag}: found {text!r}; expected {rule.expected()}.") from None
+
+
+class _CheckedValue(argparse.Action):
+    """Reads one option by its rule and files it under its section."""
+
+    def __init__(self, *args, rule: Rule, section: str, key: str, **settings):
+        super().__init__(*args, **settings)
+        self._rule, self._section, self._key = rule, section, key
+
+    def __call__(self, parser, namespace, text, option_string=None):
+        if self._rule.kind == "bool":
+            value = not option_string.startswith("--no-")
+        else:
+            value = _parsed(self._rule, option_string, text)
+        namespace.values.setdefault(self._section, {})[self._key] = value
+
+
+def add_option_flags(parser: argparse.ArgumentParser, sections: tuple[str, ...]) -> None:
+    """Give the parser one flag for each option of the sections."""
+    parser.set_defaults(values={})
+    for section in sections:
+        group = parser.add_argument_group(_TITLES[section])
+        for key, rule in rules_of(SECTIONS[section]).items():
+            flags = [rule.flag]
+            settings: dict = {"metavar": rule.choices and "{" + ",".join(rule.choices) + "}"
+                              or key.rsplit("_", 1)[-1].upper()}
+            if rule.kind == "bool":
+                flags.append("--no-" + rule.flag.removeprefix("--"))
+                settings = {"nargs": 0}
+            default = getattr(SECTIONS[section](), key)
+            shown = "none" if default is None else str(default).lower() if isinstance(
+                default, bool) else default
+            group.add_argument(
+                *flags, action=_CheckedValue, rule=rule, section=section, key=key,
+                help=f"{rule.help} [{shown}]".replace("%", "%%"), default=argparse.SUPPRESS,
+                **settings,
+            )
+
+
+def train_parser(program: str, epilog: str) -> PlainParser:
+    """The parser of the main command."""
+    parser = PlainParser(
+        prog=program,
+        usage=f"{program} --train-data DIR [--data-gpu 0 --model-gpu 1] [flags]",
+        description="Train a text-to-speech model on two GPUs that never wait for each other.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
+    add_option_flags(parser, tuple(SECTIONS))
+    return parser
+
+
+def resolve_config(namespace: argparse.Namespace) -> Config:
+    """Defaults, then the run directory's own file, then --config, then flags.
+
+    Raises:
+        ConfigError: names the flag, or the file and key, and what was expected.
+    """
+    layers: list[Values] = []
+    if os.environ.get(FAKE_GPUS_VARIABLE):
+        layers.append(_fake_gpus_layer(os.environ[FAKE_GPUS_VARIABLE]))
+    run_dir = namespace.values.get("run", {}).get("run_dir")
+    if run_dir and (Path(run_dir) / "config.toml").is_file():
+        layers.append(read_values(Path(run_dir) / "config.toml"))
+    if namespace.config:
+        layers.append(read_values(Path(namespace.config)))
+    layers.append(namespace.values)
+    return build_config(*layers)
+
+
+def with_fake_gpus(config: Config) -> Config:
+    """The configuration with the fake GPUs of the environment, where it has none of its own.
+
+    Raises:
+        ConfigError: the variable is not a number.
+    """
+    text = os.environ.get(FAKE_GPUS_VARIABLE)
+    if not text or config.run.fake_gpus:
+        return config
+    count = _fake_gpus_layer(text)["run"]["fake_gpus"]
+    return dataclasses.replace(config, run=dataclasses.replace(config.run, fake_gpus=count))
+
+
+def _fake_gpus_layer(text: str) -> Values:
+    rule = rules_of(SECTIONS["run"])["fake_gpus"]
+    try:
+        return {"run": {"fake_gpus": rule.parse(text)}}
+    except ValueError:
+        raise ConfigError(
+            f"{FAKE_GPUS_VARIABLE}: found {text!r}; expected {rule.expected()}."
+        ) from None

@@ -1,0 +1,365 @@
+"""The configuration of a run: four frozen sections, every field a flag and a TOML key."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from shared.errors import ConfigError
+from shared.config.option import check_section, option
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Where the speech is, how it is turned into batches, and on which GPUs."""
+
+    train_data: str | None = option("str", None, "folder of the speech to train on")
+    val_data: str | None = option(
+        "str",
+        None,
+        "folder of the speech to validate on (default: a held-out part)",
+    )
+    data_gpu: tuple[int, ...] | int | None = option(
+        "gpus",
+        None,
+        "GPU that prepares batches; 0,2 starts one data process on each",
+    )
+    model_gpu: int | None = option("int", None, "GPU that trains the model")
+    data_gpu_memory: int = option(
+        "int",
+        0,
+        "cap on the data GPU's memory in MB (0 = grow as needed)",
+        minimum=0,
+    )
+    model_gpu_memory: int = option(
+        "int",
+        0,
+        "cap on the model GPU's memory in MB (0 = grow as needed)",
+        minimum=0,
+    )
+    pipeline_buffer_size: int = option(
+        "int",
+        50,
+        "most batches asked for, received or waiting on the device at once",
+        flag="--buffer-size",
+        minimum=1,
+        maximum=100000,
+    )
+    buffer_megabytes: int = option(
+        "int",
+        2048,
+        "most memory those batches may take (one batch is always admitted)",
+        minimum=1,
+    )
+    model_start_delay: float = option(
+        "float",
+        2.0,
+        "seconds that the queue fills before training begins, in multi-GPU mode",
+        minimum=0,
+        maximum=3600,
+    )
+    batch_size: int = option("int", 32, "utterances in a batch", minimum=1, maximum=65536)
+    enable_static_shapes: bool = option(
+        "bool",
+        False,
+        "one shape for all batches instead of one per bucket",
+    )
+    max_buckets: int = option(
+        "int",
+        8,
+        "most length buckets, and so compiled graphs",
+        minimum=1,
+        maximum=64,
+    )
+    num_workers: int = option(
+        "int",
+        0,
+        "reader threads in each data process (0 = from the cores)",
+        minimum=0,
+        maximum=1024,
+    )
+    cache: str = option(
+        "str",
+        "memory",
+        "where finished features are kept for later epochs",
+        choices=("off", "memory", "disk"),
+    )
+    cache_megabytes: int = option("int", 2048, "most that the feature cache may take", minimum=1)
+    metadata_format: str = option(
+        "str",
+        "auto",
+        "layout of the metadata (auto = found by looking)",
+        choices=(
+            "auto",
+            "ljspeech",
+            "path-text",
+            "path-speaker-text",
+            "coqui",
+            "vctk",
+            "common-voice",
+        ),
+    )
+    text_frontend: str = option(
+        "str",
+        "phonemes",
+        "what the model reads",
+        choices=("phonemes", "characters"),
+    )
+    language: str = option("str", "en-us", "language of the texts, as espeak-ng names it")
+    verify: str = option(
+        "str",
+        "auto",
+        "how files are looked at before training (auto = decode up to 50 hours)",
+        choices=("auto", "decode", "headers"),
+    )
+    val_fraction: float = option(
+        "float",
+        0.05,
+        "share held out for validation when there is no --val-data",
+        minimum=0,
+        maximum=0.5,
+    )
+    min_seconds: float = option("float", 0.3, "shorter clips are left out", minimum=0)
+    max_seconds: float = option(
+        "float", 15.0, "longer clips are left out", minimum=0.1, maximum=600
+    )
+    trim_silence: bool = option("bool", True, "cut silence from both ends of a clip")
+    trim_db: float = option(
+        "float",
+        50.0,
+        "what is this much below the clip's peak counts as silence",
+        minimum=10,
+        maximum=120,
+    )
+    normalise_loudness: bool = option("bool", True, "bring every clip's peak to 0.95")
+    max_bad_fraction: float = option(
+        "float",
+        0.05,
+        "more unusable utterances than this end the run",
+        minimum=0,
+        maximum=1,
+    )
+
+    def __post_init__(self) -> None:
+        check_section(self)
+        if self.min_seconds >= self.max_seconds:
+            raise ConfigError(
+                f"min_seconds ({self.min_seconds:g}) must be below max_seconds "
+                f"({self.max_seconds:g}): change --min-seconds or --max-seconds."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The acoustic model."""
+
+    model_size: str = option(
+        "str",
+        "small",
+        "size of the acoustic model",
+        choices=("tiny", "small", "normal", "big"),
+    )
+    xla: bool = option("bool", False, "compile the training step with XLA")
+    mixed_precision: bool = option("bool", False, "compute in 16 bits where it is safe")
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """How long and how the model is trained."""
+
+    epochs: int = option("int", 100, "passes over the training set", minimum=1)
+    max_steps: int = option(
+        "int",
+        0,
+        "end after this many optimizer steps (0 = by epochs)",
+        minimum=0,
+    )
+    max_minutes: float = option(
+        "float",
+        0.0,
+        "end after this much wall clock, start-up included (0 = no limit)",
+        minimum=0,
+    )
+    init_from: str | None = option(
+        "str", None, "run directory whose weights a new run begins with (fine-tuning)"
+    )
+    grad_accum: int = option(
+        "int",
+        1,
+        "batches that make one optimizer step",
+        minimum=1,
+        maximum=4096,
+    )
+    learning_rate: float = option(
+        "float",
+        0.0,
+        "peak learning rate (0 = the model size's own)",
+        minimum=0,
+        maximum=10,
+    )
+    warmup_steps: int = option(
+        "int",
+        0,
+        "steps of rising learning rate (0 = fitted to the budget)",
+        minimum=0,
+    )
+    optimizer: str = option(
+        "str",
+        "muon",
+        "AdamW for all weights, or Muon for the inner matrices and AdamW for the rest",
+        choices=("muon", "adamw"),
+    )
+    weight_decay: float = option(
+        "float", 0.01, "pull of the weights towards zero", minimum=0, maximum=10
+    )
+    gradient_clip: float = option("float", 1.0, "largest global norm of a gradient", minimum=1e-6)
+    ema_decay: float = option(
+        "float",
+        0.0,
+        "decay of the averaged weights that validate and speak (0 = fitted to the budget)",
+        minimum=0,
+        maximum=0.999999,
+    )
+    validate_every: int = option(
+        "int",
+        500,
+        "steps between validations (0 = only at the end)",
+        minimum=0,
+    )
+    checkpoint_every: int = option(
+        "int",
+        500,
+        "steps between checkpoints (0 = only at the end)",
+        minimum=0,
+    )
+    on_save_error: str = option(
+        "str",
+        "continue",
+        "what to do when a checkpoint can not be written",
+        choices=("continue", "stop"),
+    )
+    keep_checkpoints: int = option(
+        "int",
+        3,
+        "newest checkpoints that are kept, beside the best",
+        minimum=1,
+    )
+    early_stopping: int = option(
+        "int",
+        0,
+        "end after this many validations without a better one (0 = never)",
+        minimum=0,
+    )
+    log_every: int = option("int", 10, "steps between logged ones", minimum=1)
+    max_nonfinite_steps: int = option(
+        "int",
+        5,
+        "steps in a row without a finite gradient before rolling back",
+        minimum=1,
+    )
+    seed: int = option("int", 1234, "seed of everything random", minimum=0, maximum=2**31 - 1)
+    deterministic: bool = option(
+        "bool",
+        False,
+        "bit-exact: the same run twice ends in the same weights",
+    )
+
+    def __post_init__(self) -> None:
+        check_section(self)
+        if self.deterministic and self.max_minutes:
+            raise ConfigError(
+                "max_minutes depends on the clock, so it can't be used with deterministic. "
+                "Give max_steps (--max-steps) instead of --max-minutes, or leave out "
+                "--deterministic."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """The run itself: its directory, its processes, what it writes down."""
+
+    run_dir: str | None = option(
+        "str",
+        None,
+        "directory of the run (default: runs/<date-time>)",
+        saved=False,
+    )
+    run_id: str | None = option("str", None, "identity of the run on the wire")
+    fake_gpus: int = option(
+        "int",
+        0,
+        "believe in this many GPUs and use shares of the CPU instead",
+        minimum=0,
+        maximum=64,
+    )
+    data_workers: int = option(
+        "int",
+        1,
+        "data processes on the data GPU or the CPU",
+        minimum=1,
+        maximum=64,
+    )
+    spare_data_worker: bool = option(
+        "bool",
+        False,
+        "keep a warm data process on each data GPU that takes over when one dies",
+    )
+    max_restarts: int = option(
+        "int",
+        10,
+        "restarts of one process within ten minutes before the run is given up",
+        minimum=0,
+    )
+    endpoint: str | None = option(
+        "str",
+        None,
+        "where batches flow: ipc://PATH or tcp://127.0.0.1:PORT (default: a private ipc socket)",
+    )
+    keys: str | None = option(
+        "str",
+        None,
+        "folder of 'launcher.py keys', for an endpoint beyond this machine: tcp://HOST:PORT",
+    )
+    samples: int = option(
+        "int", 2, "held-out sentences spoken at each validation", minimum=0, maximum=16
+    )
+    report: bool = option("bool", True, "write report.html at the end of the run")
+    audit: bool = option("bool", False, "write every trained batch to audit.jsonl")
+    live: bool = option(
+        "bool", True, "show the live view when the output is a terminal", saved=False
+    )
+    fresh: bool = option(
+        "bool",
+        False,
+        "start over although the run directory has a checkpoint",
+        saved=False,
+    )
+    prepare_only: bool = option(
+        "bool",
+        False,
+        "look at the data, write the run directory and stop",
+        saved=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Everything one training run is made from."""
+
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+    run: RunConfig = dataclasses.field(default_factory=RunConfig)
+
+
+SECTIONS: dict[str, type] = {
+    "data": DataConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "run": RunConfig,
+}

@@ -1,0 +1,1 @@
+"""What a machine has: GPUs, cores, how busy they are."""

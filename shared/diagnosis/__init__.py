@@ -1,0 +1,1 @@
+"""What a run waits for, and what would help. Pure."""

@@ -1,0 +1,69 @@
+"""Runs the preparation as a child process and shows how far it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+from shared.errors import DataError, TandemError
+from shared.launching.foreground_child import ending_in_words
+from shared.console.progress_line import ProgressLine
+from shared.run.directory import RunDirectory
+from shared.launching.places import child_environment
+
+
+def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = False) -> dict:
+    """Write the run's index and quarantine; returns the preparation's summary.
+
+    `live`: how far it is may be shown on a line that is rewritten, where there is a terminal.
+
+    Raises:
+        DataError: the data set can't be used, and why.
+        TandemError: the preparation itself broke off.
+    """
+    arguments = [sys.executable, "-m", "data_worker.preparation", "--run", str(run.path)]
+    log_path = run.log_of("preparation")
+    with open(log_path, "wb") as log:
+        child = subprocess.Popen(
+            arguments,
+            env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    shown = ProgressLine(sys.stdout, say, live)
+    try:
+        for line in child.stdout:
+            event = _event(line)
+            if event.get("event") == "progress":
+                shown.show(int(event["done"]), int(event["total"]), str(event.get("what")))
+            elif event.get("event") == "prepared":
+                shown.clear()
+                summary = event
+            elif event.get("event") == "error":
+                shown.clear()
+                child.wait()
+                raise DataError(str(event.get("message")))
+        status = child.wait()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    finally:
+        shown.clear()
+        child.stdout.close()
+    if status != 0:
+        words = ending_in_words(status)
+        raise TandemError(f"the preparation ended: {words}. Its log is {log_path}")
+    return summary
+
+
+def _event(line: bytes) -> dict:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -1,0 +1,293 @@
+"""One training run from the launcher's side: prepare, spawn, watch, end, leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from shared.launching import supervisor as supervision
+from shared.config.settings import Config
+from shared.clock import machine_s
+from shared.stream.endpoints import default_endpoint, remove_socket
+from shared.devices.gpus import Gpu, Placement, worker_environment
+from shared.worker.decoding_record import SUSPECTS_VARIABLE
+from shared.run.directory import RunDirectory
+from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
+from shared.launching.places import WorkerProcess
+
+START_VARIABLE = "TANDEM_STARTED_AT"
+RESTART_VARIABLE = "TANDEM_RESTARTED"
+MODEL_WORKER = "model_worker"
+_TICK_S = 0.25
+_LOOK_EVERY_S = 1.0
+_KILL_PATIENCE_S = 5.0  # with processes that the kernel keeps, waiting for storage
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    exit_code: int
+    cause: str
+    run_dir: str
+    num_restarts: int
+    at_once: bool = False  # a second Ctrl-C: nothing more is to be done
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end: not interrupted, not failed."""
+        return self.exit_code == 0
+
+    def metrics(self) -> list[dict]:
+        """The lines of the run's metrics.jsonl: logged steps and validations, oldest first."""
+        path = RunDirectory(self.run_dir).metrics
+        if not path.exists():
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.endswith("}\n")]
+
+
+class TrainingRun:
+    """Starts and watches the workers of a prepared run."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDirectory,
+        placement: Placement,
+        say: Callable[[str], None],
+        started_s: float,
+        on_report: Callable[[str, dict], None] = lambda worker, report: None,
+        model_command: tuple[str, ...] = ("model_worker",),
+    ):
+        """`say` takes lines of the run's story, `on_report` everything that workers tell.
+
+        `started_s` is time.time() of the command.
+        `model_command` is the module that is the model process, and flags of its own.
+        """
+        self._on_report = on_report
+        self._model_command = model_command
+        self._config = config
+        self._run = run
+        self._placement = placement
+        self._say = say
+        self._started_s = machine_s() - (time.time() - started_s)
+        self._data_gpus = self._data_worker_gpus()
+        self._spare_gpus, spares = self._spares()
+        self._supervisor = supervision.Supervisor(
+            list(self._data_gpus), MODEL_WORKER, config.run.max_restarts, spares
+        )
+        self._children: dict[str, WorkerProcess] = {}
+        self._selector = selectors.DefaultSelector()
+        self._spawned: set[str] = set()
+        self._stops: list[int] = []
+        self._stopping = self._stopped_at_once = False
+        self._looked_s = 0.0
+        self._finish: supervision.Finish | None = None
+
+    def _data_worker_gpus(self) -> dict[str, Gpu | None]:
+        gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
+        each = [gpu for gpu in gpus for _ in range(self._config.run.data_workers)]
+        return {f"data_worker-{number}": gpu for number, gpu in enumerate(each)}
+
+    def _spares(self) -> tuple[dict[str, Gpu | None], dict[str, str]]:
+        """One spare for each data GPU, and which data worker has which."""
+        if not self._config.run.spare_data_worker:
+            return {}, {}
+        gpus = list(dict.fromkeys(self._data_gpus.values()))
+        names = {gpu: f"data_spare-{number}" for number, gpu in enumerate(gpus)}
+        spares = {worker: names[gpu] for worker, gpu in self._data_gpus.items()}
+        return {name: gpu for gpu, name in names.items()}, spares
+
+    def watch(self) -> RunResult:
+        """Run until the end, whatever it is."""
+        previous = handle_stops(self._note_stop)
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        previous_wake = -1
+        if in_main_thread():
+            previous_wake = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._selector.register(wake_read, selectors.EVENT_READ, None)
+        try:
+            while self._finish is None:
+                self._act(supervision.Ticked(time.monotonic()))
+                for key, _ in self._selector.select(_TICK_S):
+                    if key.data is None:
+                        os.read(wake_read, 4096)
+                    elif not key.data.read():
+                        self._selector.unregister(key.fd)
+                self._notice_stops()
+                self._notice_exits()
+                self._look_at_children()
+        finally:
+            self._kill_all()
+            if in_main_thread():
+                signal.set_wakeup_fd(previous_wake)
+            handle_again(previous)
+            os.close(wake_read)
+            os.close(wake_write)
+            self._selector.close()
+            remove_socket(self._config.run.endpoint or default_endpoint(self._config.run.run_id))
+        return RunResult(
+            self._finish.exit_code,
+            self._finish.cause,
+            str(self._run.path),
+            self._supervisor.num_restarts,
+            self._stopped_at_once,
+        )
+
+    def stop(self) -> None:
+        """End the run as SIGTERM does: the step is finished and saved. For use in `on_report`."""
+        self._stopping = True
+        self._act(supervision.StopAsked(time.monotonic()))
+
+    def _note_stop(self, number: int, frame: object) -> None:
+        self._stops.append(number)
+
+    def _notice_stops(self) -> None:
+        stops, self._stops = self._stops, []
+        for number in stops:
+            if number == signal.SIGINT and self._stopping:
+                self._say("⏹  Stopped at once; the last checkpoint stands")
+                self._finish = supervision.Finish(supervision.EXIT_INTERRUPTED, "stopped at once")
+                self._stopped_at_once = True
+                return
+            was_stopping, self._stopping = self._stopping, True
+            self._act(supervision.StopAsked(time.monotonic()))
+            if not was_stopping:
+                name = signal.Signals(number).name
+                self._say(f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)")
+
+    def _notice_exits(self) -> None:
+        for name, child in list(self._children.items()):
+            if self._children.get(name) is not child:
+                continue  # a spare that has just taken over from one seen before it
+            status = child.process.poll()
+            if status is not None:
+                if not child.reader.is_closed:
+                    self._selector.unregister(child.reader.descriptor)
+                    child.reader.drain()
+                del self._children[name]
+                reading = child.was_reading()
+                self._act(supervision.Exited(name, status, time.monotonic(), reading))
+
+    def _look_at_children(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for name, child in list(self._children.items()):
+            self._act(supervision.Looked(name, child.is_stopped(), now_s))
+
+    def _take_report(self, name: str, report: dict) -> None:
+        kind, now_s = report["kind"], time.monotonic()
+        self._on_report(name, report)
+        if kind == "say":
+            self._say(str(report.get("text", "")))
+        elif kind == "phase":
+            event = supervision.Reported(
+                name, kind, now_s, str(report.get("name")), float(report.get("deadline_s", 0))
+            )
+            self._act(event)
+        elif kind == "failure":
+            self._act(supervision.Reported(name, kind, now_s, str(report.get("message"))))
+        elif kind == "cause":
+            words, will_pass = str(report.get("message")), bool(report.get("will_pass"))
+            self._act(supervision.Reported(name, kind, now_s, words, will_pass=will_pass))
+        elif kind == "convicted":
+            self._act(supervision.Reported(name, kind, now_s))
+        elif kind == "progress":  # nothing else is: a worker whose work hangs can tell much
+            count = report.get("count")
+            self._act(supervision.Reported(
+                name, kind, now_s, count=count if isinstance(count, int) else 0
+            ))  # fmt: skip
+
+    def _act(self, event: supervision.Event) -> None:
+        for action in self._supervisor.handle(event):
+            if isinstance(action, supervision.Finish):
+                self._finish = action
+            elif isinstance(action, supervision.Tell):
+                self._say(action.text)
+            elif isinstance(action, supervision.Spawn):
+                self._spawn(action.worker, action.suspects)
+            elif isinstance(action, supervision.TakeOver):
+                child = self._children[action.worker] = self._children.pop(action.spare)
+                child.take_over(action.worker, action.suspects)
+            elif action.worker in self._children:
+                child = self._children[action.worker]
+                if isinstance(action, supervision.DumpStack):
+                    child.dump_stack()
+                elif isinstance(action, supervision.AskToStop):
+                    child.send_signal(signal.SIGTERM)
+                elif isinstance(action, supervision.GiveUp):
+                    self._forget(action.worker)
+                else:
+                    child.send_signal(signal.SIGKILL)
+
+    def _spawn(self, name: str, suspects: tuple[int, ...]) -> None:
+        if name == MODEL_WORKER:
+            role, gpu, command = "model", self._placement.model_gpu, self._model_command
+        else:
+            gpus = {**self._data_gpus, **self._spare_gpus}
+            role, gpu, command = "data", gpus[name], ("data_worker",)
+        is_spare = name in self._spare_gpus
+        arguments = ["-m", *command, "--run", str(self._run.path), "--name", name]
+        if is_spare:
+            arguments.append("--spare")
+        if gpu is not None:
+            arguments += ["--gpu", str(gpu.index)]
+        environment = {
+            **worker_environment(gpu),
+            "TANDEM_ROLE": role,
+            START_VARIABLE: repr(self._started_s),
+            SUSPECTS_VARIABLE: ",".join(map(str, suspects)),
+        }
+        if name in self._spawned:
+            environment[RESTART_VARIABLE] = "1"
+        try:
+            child = WorkerProcess(
+                name, arguments, environment, self._run.log_of(name), self._take_report, is_spare
+            )
+        except OSError as error:  # no memory, processes or descriptors left, for now
+            now_s, words = time.monotonic(), f"it could not be started ({error.strerror})"
+            self._act(supervision.Reported(name, "cause", now_s, words, will_pass=True))
+            self._act(supervision.Exited(name, 1, now_s))
+            return
+        self._spawned.add(name)
+        self._children[name] = child
+        self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)
+
+    def _forget(self, name: str) -> None:
+        """Have nothing more to do with a child that is still there."""
+        child = self._children.pop(name)
+        if not child.reader.is_closed:
+            self._selector.unregister(child.reader.descriptor)
+            child.reader.close()
+
+    def _kill_all(self) -> None:
+        """End what is still alive: only our own children, by id."""
+        for child in self._children.values():
+            child.send_signal(signal.SIGKILL)
+        until_s = time.monotonic() + _KILL_PATIENCE_S
+        for child in self._children.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, until_s - time.monotonic()))
+            child.reader.close()
+        self._children.clear()
+
+
+def say_plainly(text: str) -> None:
+    """A line to the terminal; a closed or ASCII-only standard output is no reason to end a run."""
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        print(text.encode("ascii", "replace").decode(), flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

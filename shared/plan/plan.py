@@ -1,0 +1,418 @@
+"""The plan: what is in batch n of the stream, computed from the index and nothing else.
+
+Random numbers here are hashes of (seed, purpose, context, counter), not draws from a generator:
+any of them can be had without those before it, which makes the plan seekable, and they are the same
+on every platform and with every version of numpy.
+"""
+
+import copy
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.plan.buckets import (
+    BucketShape,
+    assign_buckets,
+    choose_buckets,
+    count_batches,
+    one_shape,
+)
+from shared.errors import ConfigError, DataError
+from shared.plan.exclusions import Exclusions
+from shared.plan.stream_layout import StreamLayout
+
+TRAIN, VALIDATION = 0, 1
+FILLER = -1
+
+# Part of the fingerprint: raise it when the same settings give other batches than before.
+PLAN_VERSION = 1
+# The epoch at hand and the one before or after it, which a full buffer can reach into.
+CACHED_EPOCHS = 2
+
+# One number per use, so that two uses with the same seed and context have nothing in common.
+_ROW_ORDER, _BATCH_ORDER, _REFERENCE, _REFERENCE_OFFSET, _SUBSTITUTE, _OTHER_REFERENCE = range(1, 7)
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def _mix(word):
+    """The finaliser of SplitMix64, a bijection of 64-bit words; Python int or uint64 array."""
+    if isinstance(word, int):
+        word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD
+        return word ^ (word >> 31)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+def hash_counters(seed: int, purpose: int, context: int, counters: np.ndarray) -> np.ndarray:
+    """Hashes integers ≥ 0, (n,), into uint64 (n,); distinct counters give distinct hashes."""
+    state = 0
+    for part in (seed, purpose, context):
+        state = _mix((state + _GOLDEN) & _WORD ^ int(part) & _WORD)
+    counters = np.asarray(counters).astype(np.uint64)
+    return _mix((counters + np.uint64(1)) * np.uint64(_GOLDEN) + np.uint64(state))
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """Everything a data worker needs to make one batch.
+
+    index: its number in the stream. kind: "train" or "validation".
+    epoch: of a training batch, its own; of a validation batch, that of the training before it.
+    number: which training batch of the run, or which batch of the validation set.
+    shape: rows, symbols and frames of its arrays.
+    rows: int64 (rows,), rows of the index; FILLER (-1) has weight zero.
+    references: int64 (rows,), the clip each row takes its speaker from; FILLER for fillers.
+    reference_offsets: float64 (rows,) in [0, 1), where in the reference clip the crop starts, as a
+        fraction of the places where it can.
+    num_real: rows that are not fillers; can be 0 when everything that could be here is excluded.
+    """
+
+    index: int
+    kind: str
+    epoch: int
+    number: int
+    shape: BucketShape
+    rows: np.ndarray
+    references: np.ndarray
+    reference_offsets: np.ndarray
+    num_real: int
+
+    def contains(self, row: int) -> bool:
+        """Whether the batch needs the audio of `row`, as an utterance or as a reference."""
+        return bool(np.any(self.rows == row) or np.any(self.references == row))
+
+
+class _ClipsBySpeaker:
+    """The clips of one split, grouped by speaker, to choose references from."""
+
+    def __init__(self, rows: np.ndarray, speaker: np.ndarray, num_speakers: int):
+        self._rows = rows[np.argsort(speaker[rows], kind="stable")]
+        counts = np.bincount(speaker[rows], minlength=num_speakers)
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
+
+    def of(self, speaker: int) -> np.ndarray:
+        """The speaker's clips in rising order, (clips,)."""
+        return self._rows[self._starts[speaker] : self._starts[speaker + 1]]
+
+
+class Plan:
+    """Batch n of the stream as a pure function of (lengths, settings, seed, n, exclusions).
+
+    Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        num_frames: np.ndarray,
+        num_symbols: np.ndarray,
+        speaker: np.ndarray,
+        split: np.ndarray,
+        *,
+        batch_size: int,
+        seed: int,
+        max_buckets: int = 8,
+        static_shapes: bool = False,
+        validate_every_batches: int = 0,
+        total_train_batches: int | None = None,
+    ):
+        """Chooses the bucket shapes and the validation batches; epochs are planned when needed.
+
+        Args:
+            num_frames, num_symbols: integers ≥ 1, (rows,).
+            speaker: integers, (rows,).
+            split: 0 for training, 1 for validation, (rows,).
+            batch_size: rows per batch; all training rows when there are fewer.
+            max_buckets: at most so many shapes, or one for all batches with `static_shapes`.
+            validate_every_batches, total_train_batches: see `StreamLayout`.
+
+        Raises:
+            ConfigError: a setting is out of range.
+            DataError: the arrays do not belong together, or there is no training row.
+        """
+        for name, value in (("batch_size", batch_size), ("max_buckets", max_buckets)):
+            if value < 1:
+                raise ConfigError(f"{name} is {value}; expected an integer from 1 up.")
+        self.seed = seed
+        self._columns = _checked_columns(num_frames, num_symbols, speaker, split)
+        num_frames, num_symbols, speaker, split = self._columns.values()
+        self._train_rows = np.flatnonzero(split == TRAIN)
+        self._validation_rows = np.flatnonzero(split == VALIDATION)
+        if not len(self._train_rows):
+            raise DataError(
+                f"None of the {len(split)} usable utterances is left for training. "
+                "Add recordings, or hold out a smaller part of them (--val-fraction)."
+            )
+        rows_per_batch = min(batch_size, len(self._train_rows))
+        self.buckets: tuple[BucketShape, ...] = (
+            one_shape(num_frames, num_symbols, rows_per_batch)
+            if static_shapes
+            else choose_buckets(
+                num_frames, num_symbols, split == TRAIN, rows_per_batch, max_buckets
+            )
+        )
+        self._settings = {
+            "batch_size": int(batch_size),
+            "max_buckets": int(max_buckets),
+            "static_shapes": bool(static_shapes),
+            "seed": int(seed),
+        }
+        self._bucket_of_row = assign_buckets(num_frames, self.buckets)
+        self._counts = count_batches(
+            np.bincount(self._bucket_of_row[self._train_rows], minlength=len(self.buckets)),
+            np.array([bucket.frames for bucket in self.buckets]),
+            rows_per_batch,
+        )
+        self.batches_per_epoch = int(self._counts.num_batches.sum())
+
+        # Longest first, so that one batch at most has fillers and it is the shortest. A batch
+        # across two buckets has the shape of the longer: it fits all of its rows.
+        order = np.argsort(-num_frames[self._validation_rows], kind="stable")
+        self._validation_batches = _in_batches(self._validation_rows[order], rows_per_batch)
+        self.num_validation_batches = len(self._validation_batches)
+
+        known_speakers, self._speaker = np.unique(speaker, return_inverse=True)
+        self._train_clips, self._validation_clips = (
+            _ClipsBySpeaker(rows, self._speaker, len(known_speakers))
+            for rows in (self._train_rows, self._validation_rows)
+        )
+        self._epochs: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.layout = StreamLayout(
+            validate_every_batches, self.num_validation_batches, total_train_batches
+        )
+
+    @classmethod
+    def from_index(cls, index, **settings) -> "Plan":
+        """The plan of an index, or of anything that has its four columns of lengths."""
+        return cls(index.num_frames, index.num_symbols, index.speaker, index.split, **settings)
+
+    def with_layout(
+        self, validate_every_batches: int, total_train_batches: int | None = None
+    ) -> "Plan":
+        """The same batches in a stream with other validations or another end.
+
+        A budget in epochs is known in batches only once there is a plan: make it without an end,
+        then ask for `total_train_batches=epochs * plan.batches_per_epoch`.
+        """
+        plan = copy.copy(self)
+        plan._epochs, plan._lock = OrderedDict(), threading.Lock()
+        plan.layout = StreamLayout(
+            validate_every_batches, self.num_validation_batches, total_train_batches
+        )
+        return plan
+
+    def batch(self, n: int, exclusions: Exclusions = Exclusions()) -> BatchPlan:
+        """What is in batch `n` of the stream.
+
+        Raises:
+            IndexError: `n` is negative or past the end of the stream.
+        """
+        place = self.layout.place(n)
+        if place.kind == "train":
+            epoch, within = divmod(place.number, self.batches_per_epoch)
+            batches, bucket_of_batch = self._epoch(epoch)
+            planned, bucket = batches[within], int(bucket_of_batch[within])
+            reference_epoch = epoch + 1
+        else:
+            planned = self._validation_batches[place.number]
+            bucket = int(self._bucket_of_row[planned[0]])
+            num_trained = self.layout.num_train_batches_before(n)
+            epoch = max(num_trained - 1, 0) // self.batches_per_epoch
+            reference_epoch = 0  # the same in every validation, or their losses don't compare
+
+        rows = planned.copy()
+        if exclusions.version:
+            for slot, row in enumerate(planned.tolist()):
+                if row != FILLER and exclusions.excludes(row, n):
+                    rows[slot] = self._substitute(n, slot, planned, exclusions)
+        references, offsets = self._references(n, rows, reference_epoch, exclusions)
+        return BatchPlan(
+            index=n,
+            kind=place.kind,
+            epoch=epoch,
+            number=place.number,
+            shape=self.buckets[bucket],
+            rows=rows,
+            references=references,
+            reference_offsets=offsets,
+            num_real=int(np.count_nonzero(rows != FILLER)),
+        )
+
+    def shape(self, n: int) -> BucketShape:
+        """The shape of batch `n` alone, for a fraction of the cost; exclusions do not change it.
+
+        Raises:
+            IndexError: `n` is negative or past the end of the stream.
+        """
+        place = self.layout.place(n)
+        if place.kind == "train":
+            epoch, within = divmod(place.number, self.batches_per_epoch)
+            return self.buckets[int(self._epoch(epoch)[1][within])]
+        return self.buckets[int(self._bucket_of_row[self._validation_batches[place.number][0]])]
+
+    def contains(self, n: int, row: int, exclusions: Exclusions = Exclusions()) -> bool:
+        """Whether batch `n` needs the audio of `row`, as an utterance or as a reference."""
+        return self.batch(n, exclusions).contains(row)
+
+    def nbytes(self, batch: int | BucketShape) -> int:
+        """Exact bytes of the arrays of a batch, given by its number in the stream or its shape."""
+        return (batch if isinstance(batch, BucketShape) else self.shape(batch)).nbytes
+
+    @property
+    def padding_fraction(self) -> float:
+        """The part of an epoch's frames that is padding or filler; the same in every epoch."""
+        frames = np.array([bucket.rows * bucket.frames for bucket in self.buckets])
+        real = int(self._columns["num_frames"][self._train_rows].sum(dtype=np.int64))
+        return 1.0 - real / int(frames @ self._counts.num_batches)
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of all that decides what is in a batch, but for the exclusions."""
+        digest = hashlib.sha256()
+        settings = {
+            **self._settings,
+            "plan_version": PLAN_VERSION,
+            "validate_every_batches": self.layout.validate_every_batches,
+            "total_train_batches": self.layout.total_train_batches,
+        }
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+        for name, column in self._columns.items():
+            digest.update(f"{name}:{len(column)}:".encode())
+            digest.update(column.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def _epoch(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (batches, rows) and bucket (batches,) of each training batch of an epoch."""
+        with self._lock:
+            if epoch not in self._epochs:
+                self._epochs[epoch] = self._plan_epoch(epoch)
+                while len(self._epochs) > CACHED_EPOCHS:
+                    self._epochs.popitem(last=False)
+            self._epochs.move_to_end(epoch)
+            return self._epochs[epoch]
+
+    def _plan_epoch(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        keys = hash_counters(self.seed, _ROW_ORDER, epoch, self._train_rows)
+        shuffled = self._train_rows[np.argsort(keys)]
+        # Shuffled within each bucket. Each bucket's surplus is at its end, which is where the next
+        # bucket begins: to carry it over is to cut a little earlier.
+        shuffled = shuffled[np.argsort(self._bucket_of_row[shuffled], kind="stable")]
+        cuts = np.cumsum(self._counts.num_rows)[:-1]
+        batches = np.concatenate(
+            [
+                _dealt(rows, int(num_batches), self.buckets[0].rows)
+                for rows, num_batches in zip(np.split(shuffled, cuts), self._counts.num_batches)
+            ]
+        )
+        buckets = np.repeat(np.arange(len(self.buckets)), self._counts.num_batches)
+        batch_keys = hash_counters(self.seed, _BATCH_ORDER, epoch, np.arange(len(batches)))
+        order = np.argsort(batch_keys)
+        return batches[order], buckets[order]
+
+    def _substitute(self, n: int, slot: int, planned: np.ndarray, exclusions: Exclusions) -> int:
+        """Another training row for an excluded one; a held-out row has none.
+
+        It comes from the excluded row's own bucket, so it fits. A second copy of a held-out row
+        would only weigh the validation wrongly.
+        """
+        row = int(planned[slot])
+        if self._columns["split"][row] == VALIDATION:
+            return FILLER
+        same_bucket = self._train_rows[
+            self._bucket_of_row[self._train_rows] == self._bucket_of_row[row]
+        ]
+        start = self._hashed_start(n, slot, _SUBSTITUTE)
+        other = exclusions.first_usable(same_bucket, start, n, taken=set(planned.tolist()))
+        return FILLER if other is None else other
+
+    def _references(
+        self, n: int, rows: np.ndarray, epoch: int, exclusions: Exclusions
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Another clip of each row's speaker, and where to crop it; see `BatchPlan`.
+
+        Training clips only, also for held-out rows: the clip itself where the speaker has no
+        other. Held-out clips serve only speakers that have no training clip.
+        """
+        references = np.full(len(rows), FILLER, dtype=np.int64)
+        real = np.flatnonzero(rows != FILLER)
+        choices = hash_counters(self.seed, _REFERENCE, epoch, rows[real]).tolist()
+        for slot, choice in zip(real.tolist(), choices):
+            row = int(rows[slot])
+            clips = self._train_clips.of(self._speaker[row])
+            if not len(clips):
+                clips = self._validation_clips.of(self._speaker[row])
+            place = int(np.searchsorted(clips, row))
+            if place == len(clips) or clips[place] != row:
+                references[slot] = clips[choice % len(clips)]
+            elif len(clips) == 1:
+                references[slot] = row
+            else:
+                references[slot] = clips[(place + 1 + choice % (len(clips) - 1)) % len(clips)]
+            if exclusions.version and exclusions.excludes(int(references[slot]), n):
+                start = self._hashed_start(n, slot, _OTHER_REFERENCE)
+                other = exclusions.first_usable(clips, start, n, taken={row})
+                references[slot] = row if other is None else other
+        offsets = np.zeros(len(rows))
+        hashes = hash_counters(self.seed, _REFERENCE_OFFSET, epoch, rows[real])
+        offsets[real] = (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return references, offsets
+
+    def _hashed_start(self, n: int, slot: int, purpose: int) -> int:
+        return int(hash_counters(self.seed, purpose, n, np.array([slot]))[0])
+
+
+_LOOK_AGAIN = (
+    "Remove the run's index.safetensors and start the run once more: the data is then looked at "
+    "again."
+)
+
+
+def _checked_columns(num_frames, num_symbols, speaker, split) -> dict[str, np.ndarray]:
+    columns = {
+        "num_frames": np.asarray(num_frames),
+        "num_symbols": np.asarray(num_symbols),
+        "speaker": np.asarray(speaker),
+        "split": np.asarray(split),
+    }
+    lengths = {name: column.shape for name, column in columns.items()}
+    if any(column.ndim != 1 or len(column) != len(split) for column in columns.values()):
+        raise DataError(
+            f"The index is damaged: its columns have the shapes {lengths}, which should be equal. "
+            f"{_LOOK_AGAIN}"
+        )
+    least = {"num_frames": 1, "num_symbols": 1, "split": TRAIN}
+    for name, minimum in least.items():
+        wrong = columns[name] < minimum
+        if name == "split":
+            wrong |= columns[name] > VALIDATION
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"The index is damaged: row {row} has {name} = {columns[name][row]}. {_LOOK_AGAIN}"
+            )
+    return columns
+
+
+def _in_batches(rows: np.ndarray, rows_per_batch: int) -> np.ndarray:
+    """Consecutive rows in batches, int64 (batches, rows_per_batch), fillers at the very end."""
+    num_batches = -(-len(rows) // rows_per_batch)
+    batches = np.full(num_batches * rows_per_batch, FILLER, dtype=np.int64)
+    batches[: len(rows)] = rows
+    return batches.reshape(num_batches, rows_per_batch)
+
+
+def _dealt(rows: np.ndarray, num_batches: int, rows_per_batch: int) -> np.ndarray:
+    """Rows dealt out like cards, int64 (num_batches, rows_per_batch).
+
+    Fillers spread over all batches this way (a batch with one real row would be a noisy step), and
+    so do the rows carried over from a shorter bucket, which come first.
+    """
+    dealt = np.full(num_batches * rows_per_batch, FILLER, dtype=np.int64)
+    dealt[: len(rows)] = rows
+    return np.ascontiguousarray(dealt.reshape(rows_per_batch, num_batches).T)

@@ -1,0 +1,1 @@
+"""The run directory: its files, its environment, and going on with it."""

@@ -1,0 +1,59 @@
+"""What a run runs on: versions and devices, written down when it starts and shown in its report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+
+from shared.devices.gpus import Gpu, Placement, driver_version
+from shared.run.files import write_file
+from shared.run.directory import RunDirectory
+
+_PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
+
+
+def versions_here() -> dict[str, str]:
+    """Of Python, the system and the packages that matter, without importing them."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_environment(run: RunDirectory, placement: Placement) -> None:
+    """Write what the run is about to run on into its directory."""
+    gpus = [*placement.data_gpus, *([placement.model_gpu] if placement.model_gpu else [])]
+    versions = versions_here()
+    if any(not gpu.fake for gpu in gpus):
+        versions["NVIDIA driver"] = driver_version()
+    environment = {
+        "versions": versions,
+        "devices": {
+            "data": [_device(gpu) for gpu in placement.data_gpus] or ["CPU"],
+            "model": [_device(placement.model_gpu)],
+        },
+    }
+    write_file(run.environment, json.dumps(environment, indent=2).encode() + b"\n")
+
+
+def _device(gpu: Gpu | None) -> str:
+    if gpu is None:
+        return "CPU"
+    memory = f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
+    return f"GPU {gpu.index}: {gpu.name}{memory}"
+
+
+def read_environment(run: RunDirectory) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Versions and, by role, devices; nothing where they were not written down."""
+    try:
+        found = json.loads(run.environment.read_text("utf-8"))
+        versions = {str(name): str(version) for name, version in found["versions"].items()}
+        devices = {str(role): [str(each) for each in names]
+                   for role, names in found["devices"].items()}  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}, {}
+    return versions, devices

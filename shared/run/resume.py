@@ -1,0 +1,120 @@
+"""Going on with a run, or starting it over: what its directory must hold, and what may differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import secrets
+import time
+from pathlib import Path
+
+from shared.config.settings import Config
+from shared.config.toml_file import load_config
+from shared.errors import InputError
+from shared.run.directory import RunDirectory
+
+# What decides the index. With another value the utterances would be others, or have other numbers.
+_INDEX_KEYS = (
+    "train_data", "val_data", "metadata_format", "text_frontend", "language", "val_fraction",
+    "min_seconds", "max_seconds", "trim_silence", "trim_db", "normalise_loudness",
+)  # fmt: skip
+# What decides the batches and the model: a checkpoint of other ones can't be gone on with.
+_STREAM_KEYS = (
+    ("data", "batch_size"), ("data", "max_buckets"), ("data", "enable_static_shapes"),
+    ("training", "seed"), ("training", "grad_accum"), ("training", "validate_every"),
+    ("training", "optimizer"), ("model", "model_size"),
+)  # fmt: skip
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """config.toml must work from any working directory."""
+    data, training = config.data, config.training
+    val_data = str(Path(data.val_data).resolve()) if data.val_data else None
+    init_from = str(Path(training.init_from).resolve()) if training.init_from else None
+    data = dataclasses.replace(
+        data, train_data=str(Path(data.train_data).resolve()), val_data=val_data
+    )
+    training = dataclasses.replace(training, init_from=init_from)
+    keys = str(Path(config.run.keys).resolve()) if config.run.keys else None
+    run = dataclasses.replace(config.run, keys=keys)
+    return dataclasses.replace(config, data=data, training=training, run=run)
+
+
+def run_id_in(directory: RunDirectory, configured: str | None) -> str:
+    """The run's identity on the wire: the configured one, unless it is another directory's.
+
+    The socket's name comes from it. With one identity, a run that was begun from the config.toml of
+    another, or in a copy of its directory, would answer that one's data processes. So an identity
+    that was made here ends in a mark of the directory that it was made for. Any other was given by
+    someone who wants it.
+    """
+    place = str(directory.path.resolve())
+    here = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:8]
+    made_for = re.fullmatch(r"[0-9a-f]{16}-([0-9a-f]{8})", configured or "")
+    if not configured or (made_for and made_for[1] != here):
+        return f"{secrets.token_hex(8)}-{here}"
+    return configured
+
+
+def check_init_from(config: Config) -> None:
+    """Whether --init-from names a run that this one can begin with.
+
+    Raises:
+        InputError: it does not, and why.
+    """
+    path = config.training.init_from
+    if path is None:
+        return
+    other = RunDirectory(path)
+    if not other.config.is_file():
+        raise InputError(f"--init-from {path}: is not a run directory (it has no config.toml).")
+    if not _has_checkpoint(other):
+        raise InputError(f"--init-from {path}: has no checkpoint yet. Train it first.")
+    size = load_config(other.config).model.model_size
+    if size != config.model.model_size:
+        raise InputError(
+            f"--init-from {path}: is a {size} model, this run a {config.model.model_size} one. "
+            f"Give --model-size {size}."
+        )
+
+
+def _has_checkpoint(directory: RunDirectory) -> bool:
+    """Whether there is one, whole or not; what begins with a dot was never finished."""
+    if not directory.checkpoints.is_dir():
+        return False
+    return any(not path.name.startswith(".") for path in directory.checkpoints.iterdir())
+
+
+def can_go_on(directory: RunDirectory, config: Config) -> bool:
+    """Whether the directory holds a run that has begun; its own index is then the truth.
+
+    The data is not looked at again: a file that has gone bad since costs one utterance, not the
+    resume.
+
+    Raises:
+        InputError: settings were given that would make it another run.
+    """
+    if not (
+        _has_checkpoint(directory) and directory.index.is_file() and directory.config.is_file()
+    ):
+        return False
+    before = load_config(directory.config)
+    for section, key in (*(("data", key) for key in _INDEX_KEYS), *_STREAM_KEYS):
+        old, new = (getattr(getattr(each, section), key) for each in (before, config))
+        if old != new:
+            raise InputError(
+                f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
+                "out to go on with it, choose another --run-dir, or give --fresh to start over."
+            )
+    return True
+
+
+def start_over(directory: RunDirectory) -> None:
+    """--fresh: set the old checkpoints and samples aside, and begin the logs again."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for kept in (directory.checkpoints, directory.samples, directory.launcher_log):
+        if kept.exists():
+            kept.rename(kept.with_name(f"{kept.stem}-{stamp}{kept.suffix}"))
+    for log in (directory.metrics, directory.audit, directory.path / "skipped.jsonl"):
+        log.unlink(missing_ok=True)

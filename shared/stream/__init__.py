@@ -1,0 +1,1 @@
+"""How batches travel: messages, their bytes, sockets, keys and the memory they lie in."""

@@ -1,0 +1,1 @@
+"""What every worker process does: start, report, leave a record of what it reads."""

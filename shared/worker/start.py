@@ -1,0 +1,261 @@
+"""What both workers do before anything else: flags, GPU, memory growth, threads, logging."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+
+from shared.config.flags import PlainParser
+from shared.config.settings import Config
+from shared.config.toml_file import load_config
+from shared.devices.cores import BusyMeter, num_cores, pin_to_share
+from shared.errors import GpuError, InputError, TandemError
+from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
+from shared.worker.process_guard import guard_worker
+from shared.worker.reports import Reporter
+from shared.run.directory import RunDirectory
+from shared.launching.supervisor import EXIT_INTERRUPTED
+
+log = logging.getLogger(__name__)
+
+
+def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
+    """The flags of a worker, the same whether the launcher or a person starts it."""
+    parser = PlainParser(prog=program, description="One side of a run, from its run directory.")
+    parser.add_argument("--run", required=True, metavar="DIR", help="a prepared run directory")
+    parser.add_argument("--gpu", type=int, metavar="N", help="GPU to use (default: as configured)")
+    parser.add_argument("--name", help="name in logs and messages")
+    parser.add_argument(endpoint_flag, dest="endpoint", metavar="ENDPOINT",
+                        help="ipc:///PATH or tcp://127.0.0.1:PORT (default: the run's own)")
+    parser.add_argument("--keys", metavar="PATH", help="key file, or folder of 'launcher.py keys', "
+                        "for tcp://HOST:PORT (default: as configured)")
+    return parser
+
+
+_PREPARE = "Make one with 'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
+
+
+def open_run(
+    flags: argparse.Namespace, remedy: str = _PREPARE
+) -> tuple[RunDirectory, Config]:
+    """The run directory and its configuration.
+
+    Raises:
+        InputError: it was not prepared.
+    """
+    run = RunDirectory(flags.run)
+    if not run.config.is_file() or not run.index.is_file():
+        raise InputError(f"{flags.run}: holds no run whose data was looked at. {remedy}")
+    return run, load_config(run.config)
+
+
+def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
+    """Settle this process's GPU before TensorFlow is imported; returns cpu, gpu or fake.
+
+    A worker that the launcher started already has its environment. One started by hand makes its
+    own, from --gpu or the run's configuration.
+    """
+    started_by_launcher = "TANDEM_ROLE" in os.environ
+    configured = config.data.data_gpu[0] if config.data.data_gpu else None
+    wanted = flags.gpu
+    if wanted is None:
+        wanted = configured if role == "data" else config.data.model_gpu
+    if not started_by_launcher:
+        gpus = list_gpus(config.run.fake_gpus)
+        if wanted is not None and not 0 <= wanted < len(gpus):
+            found = f"must be 0-{len(gpus) - 1}" if gpus else "but there is no GPU"
+            remedy = "Give --gpu an index of nvidia-smi"
+            if not gpus:
+                remedy += (
+                    ", or prepare the run without --data-gpu and --model-gpu (--fake-gpus 2 to try)"
+                )
+            raise GpuError(f"Invalid {role}_gpu={wanted}, {found}. {remedy}.")
+        if wanted is None and role == "model" and gpus:
+            wanted = 0
+        os.environ.update(worker_environment(None if wanted is None else gpus[wanted]))
+    if config.run.fake_gpus:
+        pin_to_share(role)
+        return "fake" if wanted is not None else "cpu"
+    return "gpu" if os.environ["CUDA_VISIBLE_DEVICES"] or wanted is not None else "cpu"
+
+
+def start_tensorflow(role: str, device_kind: str, config: Config):
+    """Import TensorFlow on exactly this worker's device and return the module.
+
+    Raises:
+        GpuError: in multi-GPU mode, not exactly one GPU is visible.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    if config.training.deterministic:
+        os.environ["TF_DETERMINISTIC_OPS"] = "1"
+    tf = _import_tensorflow(role)
+    threads = num_cores()
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1 if threads == 1 else 2)
+    if device_kind == "fake":
+        tf.config.set_visible_devices([], "GPU")
+    elif device_kind == "gpu":
+        _set_up_gpu(tf, role, config)
+    return tf
+
+
+def _import_tensorflow(role: str):
+    """TensorFlow without what it would import and this process has no use for.
+
+    It imports Keras, and Keras scikit-learn (which is here for librosa) with all of its statistics,
+    whether anyone uses them or not: a third of the start of a data process.
+    """
+    unused = ("keras", "sklearn") if role == "data" else ("sklearn",)
+    absent = {name: None for name in unused if name not in sys.modules}
+    sys.modules.update(absent)  # "not to be found", until it is taken back
+    try:
+        import tensorflow as tf
+    finally:
+        for name in absent:
+            del sys.modules[name]
+    return tf
+
+
+def _set_up_gpu(tf, role: str, config: Config) -> None:
+    found = tf.config.list_physical_devices("GPU")
+    if len(found) != 1:
+        raise GpuError(
+            f"the {role} process must see exactly one GPU, but TensorFlow sees {len(found)}. "
+            f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}; is TensorFlow "
+            "installed with GPU support (pip install --editable '.[gpu]')?"
+        )
+    if cap_mb := _memory_cap_mb(role, config):
+        limit = tf.config.LogicalDeviceConfiguration(memory_limit=cap_mb)
+        tf.config.set_logical_device_configuration(found[0], [limit])
+    else:
+        tf.config.experimental.set_memory_growth(found[0], True)
+
+
+def _memory_cap_mb(role: str, config: Config) -> int:
+    """How much of its GPU's memory this worker may take; 0: what it needs."""
+    return config.data.data_gpu_memory if role == "data" else config.data.model_gpu_memory
+
+
+def say_memory(role: str, device_kind: str, config: Config, reporter: Reporter) -> None:
+    """How this worker takes memory of its GPU; a fake one has none."""
+    cap_mb = _memory_cap_mb(role, config)
+    if device_kind == "gpu" and cap_mb:
+        reporter.say(f"   Capped the memory of the {role} GPU at {cap_mb} MB")
+    elif device_kind == "gpu":
+        reporter.say(f"   Configured memory growth for {role} GPU")
+
+
+def busy_meter(device_kind: str) -> BusyMeter:
+    """How busy this worker's device is: a GPU by NVML, a share of the cores by their clock."""
+    if device_kind == "gpu":
+        visible_as = os.environ["CUDA_VISIBLE_DEVICES"]
+        return BusyMeter(gpu_share_of(visible_as), memory_mb=gpu_memory_of(visible_as))
+    return BusyMeter()
+
+
+def begin_worker() -> None:
+    """First lines of a worker: guards, and a log that says when and what."""
+    guard_worker()
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stdout,
+    )
+
+
+def run_worker(work: Callable[[Reporter], int]) -> int:
+    """Do a worker's work; returns its exit status. The launcher is told why, where it failed."""
+    reporter = Reporter.from_environment()
+    try:
+        return work(reporter)
+    except TandemError as error:
+        reporter.failure(str(error))
+        print(f"❌ {error}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        log.exception("this process can't go on")
+        # Storage may answer again; the same batch and the same code fail again.
+        words = failure_in_words(error)
+        if words == _OUT_OF_MEMORY:
+            words += _NEEDS_LESS
+        reporter.cause(words, will_pass=isinstance(error, OSError))
+        return 1
+
+
+_STANDARD_OUTPUT = 1  # of a worker that the launcher started: its log
+_OUT_OF_MEMORY = "out of memory"
+_NEEDS_LESS = (
+    ". A smaller --batch-size (with --grad-accum to make up for it), a smaller --model-size or a "
+    "lower --max-seconds needs less; give another --run-dir with it"
+)
+# Of a stack that TensorFlow puts into its message: one frame, with the source below it if any.
+_FRAME = re.compile(r'^([ \t]*)File ".*(?:\n\1[ \t]+\S.*)*', re.MULTILINE)
+_NODES = re.compile(r"\[\[\{\{.*?\]\]|\{\{.*?\}\}|\[Op:[^\]]*\](?: name:.*)?")
+_SAYS_NOTHING = (
+    "Graph execution error", "Detected at node", "Node:", "in user code", "Traceback (",
+    "<stack traces",
+)  # fmt: skip
+
+
+def failure_in_words(error: Exception) -> str:
+    """An unexpected failure in a line: the first of its message that says something."""
+    kind, text = type(error).__name__, str(error)
+    is_memory = kind in ("ResourceExhaustedError", "MemoryError")  # TensorFlow's is not known here
+    if is_memory or _OUT_OF_MEMORY in text.lower().replace("_", " "):
+        return _OUT_OF_MEMORY
+    lines = [line.strip() for line in _NODES.sub("", _FRAME.sub("", text)).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
+    words = f"{kind}: {lines[0].removeprefix(f'{kind}: ')[:200]}" if lines else kind
+    return f"{words} ({_own_log(_STANDARD_OUTPUT)} says where)"
+
+
+def _own_log(descriptor: int) -> str:
+    """The file that what is written there goes into, as short as it can be named."""
+    try:
+        found, path = os.fstat(descriptor), os.readlink(f"/proc/self/fd/{descriptor}")
+        if stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(path)):
+            return min(path, os.path.relpath(path), key=len)
+    except OSError:
+        pass  # closed, or the file is gone
+    return "its log"
+
+
+class StopFlag:
+    """Set by the signals that ask a worker to finish what it is doing and end.
+
+    A worker that is `starting` has nothing to finish: a signal ends it at once, until it calls
+    `now_at_work`, and again from `now_starting` on. Importing TensorFlow and compiling can take
+    longer than a stop may.
+    """
+
+    def __init__(self, starting: bool = False) -> None:
+        self.asked_s: float | None = None
+        self._starting = starting
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def now_at_work(self) -> None:
+        """From now on there is something to finish first."""
+        self._starting = False
+
+    def now_starting(self) -> None:
+        """From now on there is nothing to finish, nor for a signal that has come already."""
+        self._starting = True
+        if self.asked_s is not None:
+            os._exit(EXIT_INTERRUPTED)
+
+    def _note(self, number: int, frame: object) -> None:
+        if self._starting:
+            os._exit(EXIT_INTERRUPTED)
+        self.asked_s = self.asked_s or time.monotonic()
+
+    def __call__(self) -> bool:
+        return self.asked_s is not None

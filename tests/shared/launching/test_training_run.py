@@ -1,0 +1,156 @@
+"""The launcher's loop with real children: small programs in the place of the two workers."""
+
+import gc
+import os
+import signal
+import textwrap
+
+import pytest
+
+from shared.config.settings import Config, DataConfig, RunConfig
+from shared.devices.gpus import Placement
+from shared.run.directory import RunDirectory
+from shared.launching.supervisor import STANDING_BY
+from shared.launching.training_run import TrainingRun
+from shared.launching.places import LineReader, WorkerProcess
+
+DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
+
+# Does what a worker of the launcher does, without what it is for.
+PREAMBLE = """
+import os, sys, time
+from shared.worker.process_guard import guard_worker
+from shared.worker.reports import Reporter
+guard_worker()
+reporter = Reporter.from_environment()
+"""
+SERVES = """
+if "--spare" in sys.argv:
+    reporter.phase("standing by", 60)
+while True:
+    reporter.progress(1)
+    time.sleep(0.05)
+"""
+ENDS_WHEN_TOLD = """
+reporter.phase("training", 60)
+while not os.path.exists("done"):
+    reporter.progress(1)
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    """A run whose workers are these programs; with everything that was said and reported."""
+    monkeypatch.chdir(tmp_path)  # python -m looks here first
+    directory = RunDirectory(tmp_path / "run")
+    directory.create()
+
+    def make(data_worker=SERVES, model=ENDS_WHEN_TOLD, on_report=lambda worker, report: None, **run):
+        for name, program in (("data_worker", data_worker), ("model_stub", model)):
+            (tmp_path / f"{name}.py").write_text(PREAMBLE + textwrap.dedent(program))
+        config = Config(DataConfig(train_data="x"), run=RunConfig(run_id="r", **run))
+        said = []
+        training_run = TrainingRun(
+            config, directory, Placement(False, (), None), said.append, 0.0, on_report,
+            model_command=("model_stub",),
+        )  # fmt: skip
+        return training_run, said
+
+    return make
+
+
+HANGS_ONCE = """
+reporter.phase("serving", 0.5)
+is_replacement = "TANDEM_RESTARTED" in os.environ
+while True:
+    reporter.tell("busy", share=0.0)
+    if is_replacement:
+        reporter.progress(1)
+    time.sleep(0.05)
+"""
+
+
+def end_the_run():
+    open("done", "w").close()
+
+
+def kill(run, *names):
+    """Kill workers, and come back when they are dead and nobody has asked for their status."""
+    for name in names:
+        pid = run._children[name].pid
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_data_worker_and_its_spare_may_end_at_once(launch):
+    lives = []
+
+    def on_report(worker, report):
+        pid = run._children[worker].pid if worker in run._children else None
+        if worker == DATA and pid not in lives:
+            lives.append(pid)
+        if worker == SPARE and report.get("name") == STANDING_BY and len(lives) == 1:
+            kill(run, DATA, SPARE)
+        if len(lives) == 2:
+            end_the_run()
+
+    run, said = launch(on_report=on_report, spare_data_worker=True)
+    assert run.watch().finished, said
+    assert sum("killed by SIGKILL" in line for line in said) == 2
+
+
+def test_a_worker_that_tells_much_but_does_nothing_is_replaced_and_its_stack_is_in_its_log(
+    launch, tmp_path
+):
+    def on_report(worker, report):
+        if worker == DATA and report["kind"] == "progress":
+            end_the_run()
+
+    run, said = launch(HANGS_ONCE, on_report=on_report)
+    assert run.watch().finished, said
+    assert any("no progress" in line and "while serving; its stack is in" in line for line in said)
+    assert any(line.endswith("while serving; starting it again") for line in said)
+    assert "data_worker.py" in (tmp_path / "run" / f"{DATA}.log").read_text()
+
+
+def test_a_pipe_that_has_ended_leaves_its_number_to_others():
+    read, write = os.pipe()
+    os.write(write, b"one\ntwo")
+    os.close(write)
+    lines = []
+    reader = LineReader(read, lines.append)
+    assert reader.read() and not reader.read() and reader.is_closed
+    assert lines == ["one", "two"]
+    next_read, next_write = os.pipe()
+    assert next_read == read
+    os.write(next_write, b"another's")
+    reader.drain()
+    reader.close()
+    assert os.read(next_read, 100) == b"another's"
+    os.close(next_read)
+    os.close(next_write)
+
+
+def test_a_worker_that_can_not_be_started_is_tried_again(launch, tmp_path):
+    in_the_way = tmp_path / "run" / f"{DATA}.log"
+    in_the_way.mkdir()
+
+    def on_report(worker, report):
+        if worker == MODEL and in_the_way.is_dir():
+            in_the_way.rmdir()
+        if worker == DATA:
+            end_the_run()
+
+    run, said = launch(on_report=on_report)
+    assert run.watch().finished, said
+    words = f"⚠️  {DATA}: it could not be started (Is a directory); starting it again"
+    assert 1 <= said.count(words) <= 3
+
+
+def test_what_could_not_be_started_leaves_no_descriptor(tmp_path):
+    gc.collect()
+    descriptors = os.listdir("/proc/self/fd")
+    with pytest.raises(IsADirectoryError):
+        WorkerProcess("w", ["-c", ""], {}, tmp_path, lambda worker, report: None)
+    assert os.listdir("/proc/self/fd") == descriptors
