@@ -21,8 +21,8 @@ def run(config):
     Raises:
         TandemError: the run could not be started.
     """
-    from shared.config.flags import with_fake_gpus
     from shared.commands.train import run as train
+    from shared.config.flags import with_fake_gpus
 
     return train(with_fake_gpus(config), started_s=time.time())
 

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 import safetensors.numpy
-
 from fault_runs import FLAGS, ROOT, make_corpus, read_lines
 
 sys.path.insert(0, str(ROOT))

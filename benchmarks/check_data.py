@@ -130,7 +130,9 @@ def main() -> None:
     results.finish(
         flags,
         [
-            Line(f"check-data of {flags.clips:,} clips, {cores} cores", list(seconds), "s", most=goal),
+            Line(
+                f"check-data of {flags.clips:,} clips, {cores} cores", list(seconds), "s", most=goal
+            ),
             Line("audio looked at", [audio_s / s for s in seconds], "× real time"),
             Line("busy share of the cores", list(busy)),
             Line("read from the disk meanwhile", list(read_mb), "MB"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from pathlib import Path
 
 from fault_runs import read_lines
@@ -65,7 +66,7 @@ def longest_wait_ms(run: Path) -> float:
     return max(
         (
             after["data_wait_ms"]
-            for before, after in zip(records, records[1:], strict=False)
+            for before, after in itertools.pairwise(records)
             if before["queue_depth"] > 0 and after["step"] == before["step"] + 1
         ),
         default=0.0,

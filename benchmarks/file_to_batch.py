@@ -89,9 +89,9 @@ def batches_of(contender: str, folder: Path, run: Path):
 def tandem_mels(data: workload.DataSide):
     """The readers and the mel graph of a data process, without the rest of its batch."""
     from data_worker.assembly import make_loader
+    from data_worker.batches.readers import ReaderPool
     from data_worker.speech.audio import RowSpace, fill_row
     from data_worker.speech.features import FeatureExtractor
-    from data_worker.batches.readers import ReaderPool
 
     extractor = FeatureExtractor(data.index.mel_basis)
     space = RowSpace()

@@ -30,11 +30,11 @@ from fuzz_messages import GOOD_MESSAGES, damaged_message
 from model_worker.stream import ticket_ledger as ledgers
 from model_worker.stream.admission import Expected
 from model_worker.stream.receiver import Receiver
-from shared.stream import codec, messages
-from shared.stream.batch_memory import BatchMemory, PeerMemory
 from shared.errors import ProtocolError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
+from shared.stream import codec, messages
+from shared.stream.batch_memory import BatchMemory, PeerMemory
 
 HANG_S = 10
 MAX_GROWTH_MB = 16.0

@@ -18,10 +18,12 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-with atheris.instrument_imports(include=["shared.stream.codec", "model_worker.stream.ticket_ledger"]):
+with atheris.instrument_imports(
+    include=["shared.stream.codec", "model_worker.stream.ticket_ledger"]
+):
     from model_worker.stream import ticket_ledger  # noqa: F401
-    from shared.stream import codec
     from shared.errors import ProtocolError
+    from shared.stream import codec
 
 from fuzz import ledger_target
 from fuzz_messages import GOOD_MESSAGES, frames_of

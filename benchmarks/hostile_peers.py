@@ -46,10 +46,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from model_worker.stream.admission import Expected
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
-from shared.stream import codec, messages
-from shared.stream.array_block import ArrayBlock
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
+from shared.stream import codec, messages
+from shared.stream.array_block import ArrayBlock
 from shared.stream.sockets import ClientSocket, ServerSocket
 
 ROWS, RUN, STEP_S = 512, "run", 0.02

@@ -184,8 +184,10 @@ def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
                     held_mb = 2 * workload.AHEAD * found["batch"]
                     bounds[f"{kind} process"] = round(found["peak"] + held_mb + OVERHEAD_MB)
                 others.append(100 * found["others"])
-                results.say(f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s "
-                            f"(others {found['others']:.0%})")
+                results.say(
+                    f"  {repeat + 1}/{flags.repeats} {kind:12} {found['rate']:6.2f}/s "
+                    f"(others {found['others']:.0%})"
+                )
             rates["at once"].append(min(both := at_once(folder, flags.seconds)))
             results.say(f"  {repeat + 1}/{flags.repeats} at once {both[0]:6.2f} {both[1]:6.2f}/s")
     lines = lines_of(rates, missing, peaks, bounds, peers, goal)

@@ -13,8 +13,18 @@ BARS = {
     "python_overlap": ("", " / limit", "share of the slower side's own speed", False),
     "transport": ("8 MB: ", "GB/s", "GB/s of batches of 8 MB", False),
     "resume": ("", "at step 1,000,000", "milliseconds to the first batch at step 1,000,000", True),
-    "file_to_batch": ("", "s of speech/s", "seconds of speech per second, from files, one core", False),
-    "features": ("log mel: ", "× real time", "seconds of speech per second, log mel, one core", False),
+    "file_to_batch": (
+        "",
+        "s of speech/s",
+        "seconds of speech per second, from files, one core",
+        False,
+    ),
+    "features": (
+        "log mel: ",
+        "× real time",
+        "seconds of speech per second, log mel, one core",
+        False,
+    ),
     "slow_storage": ("", "batches/s", "batches per second, 20 ms before every file", False),
 }
 OURS, THEIRS = "#1f6f8b", "#b8b8b8"
@@ -39,9 +49,7 @@ def draw(store: dict, folder: Path) -> None:
             _bars(lines, names, label, logarithmic, folder / f"{name}.svg")
 
 
-def _bars(
-    lines: list[Line], names: list[str], label: str, logarithmic: bool, path: Path
-) -> None:
+def _bars(lines: list[Line], names: list[str], label: str, logarithmic: bool, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

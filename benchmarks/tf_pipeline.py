@@ -12,9 +12,9 @@ import alterations
 import numpy as np
 from workload import AHEAD, BATCH_SIZE, DataSide
 
+from data_worker.batches.batch_maker import crop_start
 from data_worker.speech import audio
 from data_worker.speech.audio import PEAK, pad_length
-from data_worker.batches.batch_maker import crop_start
 from data_worker.speech.features import FeatureExtractor
 from shared.plan.buckets import REFERENCE_FRAMES
 from shared.speech.mel import HOP, PAD, SAMPLE_RATE
@@ -31,7 +31,9 @@ def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:
     for place, row in enumerate(rows):
         symbols[place, : index.num_symbols[row]] = index.symbols[int(row)]
     root = data.config.data.train_data
-    starts = [crop_start(int(index.num_frames[r]), o) for r, o in zip(references, offsets)]
+    starts = [
+        crop_start(int(index.num_frames[r]), o) for r, o in zip(references, offsets, strict=True)
+    ]
     return {
         "path": np.array([f"{root}/{index.paths[int(row)]}" for row in rows]),
         "start": index.start[rows].astype(np.int32),

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 MEL_BINS = 80
 

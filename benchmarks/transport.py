@@ -45,8 +45,8 @@ from results import Line, ratios
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shared.stream.array_block import ArrayBlock
 from shared.plan.plan import Plan
+from shared.stream.array_block import ArrayBlock
 
 KINDS = ("memcpy", "plain", "tandem", "socket", "queue", "shared", "service", "torch", "ray")
 MODULES = {"service": "tensorflow", "torch": "torch", "ray": "ray"}  # that a peer needs
@@ -245,8 +245,8 @@ def receive_tandem(place: Path, megabytes: int) -> Iterator[int]:
     from model_worker.stream.receiver import Expected, Receiver
     from model_worker.stream.ticket_ledger import TicketLedger
     from shared.plan.exclusions import Exclusions
-    from shared.worker.process_guard import keep_freed_memory
     from shared.stream.sockets import ServerSocket
+    from shared.worker.process_guard import keep_freed_memory
 
     keep_freed_memory()
     plan = make_plan(megabytes)

@@ -47,7 +47,12 @@ def past(verb: str) -> str:
         return verb + "d"
     if verb.endswith("y") and verb[-2] not in VOWELS:
         return verb[:-1] + "ied"
-    ends_short = len(verb) > 2 and verb[-1] not in VOWELS + "wxyr" and verb[-2] in VOWELS and verb[-3] not in VOWELS
+    ends_short = (
+        len(verb) > 2
+        and verb[-1] not in VOWELS + "wxyr"
+        and verb[-2] in VOWELS
+        and verb[-3] not in VOWELS
+    )
     if ends_short and sum(letter in VOWELS for letter in verb) == 1:
         return verb + verb[-1] + "ed"
     return verb + "ed"
@@ -69,7 +74,9 @@ class SentenceMaker:
     def _draw(self, category: str) -> tuple[str, str]:
         deck = self._decks.get(category)
         if not deck:
-            deck = self._decks[category] = self._random.sample(self._words[category], len(self._words[category]))
+            deck = self._decks[category] = self._random.sample(
+                self._words[category], len(self._words[category])
+            )
         return deck.pop()
 
     def _word(self, category: str) -> str:
@@ -79,9 +86,30 @@ class SentenceMaker:
         return self._random.random() < probability
 
     def _article(self, phrase: str) -> str:
-        which = self._random.choice(["the", "the", "the", "a", "a", "this", "that", "my", "your", "his", "her", "our", "their"])
+        which = self._random.choice(
+            [
+                "the",
+                "the",
+                "the",
+                "a",
+                "a",
+                "this",
+                "that",
+                "my",
+                "your",
+                "his",
+                "her",
+                "our",
+                "their",
+            ]
+        )
         if which == "a":
-            which = "an" if phrase[0].lower() in VOWELS and not phrase.startswith(("uni", "use", "usu", "eu", "one")) else "a"
+            which = (
+                "an"
+                if phrase[0].lower() in VOWELS
+                and not phrase.startswith(("uni", "use", "usu", "eu", "one"))
+                else "a"
+            )
         return f"{which} {phrase}"
 
     def _noun_phrase(self, category: str) -> str:
@@ -108,12 +136,32 @@ class SentenceMaker:
         base, irregular = self._draw(category)
         if self._chance(0.62):
             return irregular or past(base)
-        return self._random.choice(["will", "can", "could", "should", "must", "might", "would", "did not", "wanted to", "had to", "tried to"]) + " " + base
+        return (
+            self._random.choice(
+                [
+                    "will",
+                    "can",
+                    "could",
+                    "should",
+                    "must",
+                    "might",
+                    "would",
+                    "did not",
+                    "wanted to",
+                    "had to",
+                    "tried to",
+                ]
+            )
+            + " "
+            + base
+        )
 
     def _predicate(self) -> str:
         kind = self._random.random()
         if kind < 0.42:
-            target = self._random.choice(["thing", "thing", "thing", "food", "countfood", "mass", "animal"])
+            target = self._random.choice(
+                ["thing", "thing", "thing", "food", "countfood", "mass", "animal"]
+            )
             return f"{self._verb('transitive')} {self._noun_phrase(target)}"
         if kind < 0.57:
             return f"{self._verb('about')} {self._noun_phrase('abstract')}"
@@ -136,7 +184,9 @@ class SentenceMaker:
         return f"{clause} {self._tail()}" if self._chance(0.55) else clause
 
     def _question(self) -> str:
-        asked = self._random.choice(["who", "why did", "where did", "when will", "how can", "did", "will", "could"])
+        asked = self._random.choice(
+            ["who", "why did", "where did", "when will", "how can", "did", "will", "could"]
+        )
         if asked == "who":
             return f"who {self._verb('transitive')} {self._noun_phrase('thing')}?"
         return f"{asked} {self._subject()} {self._random.choice([self._word('intransitive'), self._word('transitive') + ' ' + self._noun_phrase('thing')])}?"
@@ -148,11 +198,19 @@ class SentenceMaker:
             if kind < 0.12:
                 text = self._question()
             elif kind < 0.3:
-                joint = self._random.choice([" and ", ", but ", ", so "]) if self._chance(0.4) else f" {self._word('linker')} "
+                joint = (
+                    self._random.choice([" and ", ", but ", ", so "])
+                    if self._chance(0.4)
+                    else f" {self._word('linker')} "
+                )
                 text = f"{self._clause()}{joint}{self._clause()}."
             elif kind < 0.42:
                 be = self._random.choice(["is", "was", "seems", "looks", "became"])
-                noun = self._article(self._word(self._random.choice(["thing", "place", "person", "abstract", "animal"])))
+                noun = self._article(
+                    self._word(
+                        self._random.choice(["thing", "place", "person", "abstract", "animal"])
+                    )
+                )
                 text = f"{noun} {be} {self._random.choice(['', 'very ', 'too ', 'rather '])}{self._word('adjective')}."
             else:
                 text = f"{self._clause()}."
@@ -169,10 +227,14 @@ def sentences(count: int, seed: int) -> list[str]:
 
 
 def speak(text: str, voice: str, path: Path) -> None:
-    subprocess.run(["flite", "-voice", voice, "-t", text, "-o", str(path)], check=True, capture_output=True)
+    subprocess.run(
+        ["flite", "-voice", voice, "-t", text, "-o", str(path)], check=True, capture_output=True
+    )
 
 
-def make_corpus(out: Path, voices: list[str], num_train: int = 640, num_held_out: int = 80, seed: int = 1) -> None:
+def make_corpus(
+    out: Path, voices: list[str], num_train: int = 640, num_held_out: int = 80, seed: int = 1
+) -> None:
     """Write `out/train` and `out/held_out` with `num_train` and `num_held_out` sentences of each voice."""
     if shutil.which("flite") is None:
         sys.exit("flite, whose voices are learnt here, is not installed: apt install flite")
@@ -194,14 +256,22 @@ def make_corpus(out: Path, voices: list[str], num_train: int = 640, num_held_out
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--voices", nargs="+", default=["rms"], help="flite voices (default: rms)")
-    parser.add_argument("--train", type=int, default=640, help="training sentences of each voice (default: 640)")
-    parser.add_argument("--held-out", type=int, default=80, help="held-out sentences of each voice (default: 80)")
+    parser.add_argument(
+        "--train", type=int, default=640, help="training sentences of each voice (default: 640)"
+    )
+    parser.add_argument(
+        "--held-out", type=int, default=80, help="held-out sentences of each voice (default: 80)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    make_corpus(arguments.out, arguments.voices, arguments.train, arguments.held_out, arguments.seed)
+    make_corpus(
+        arguments.out, arguments.voices, arguments.train, arguments.held_out, arguments.seed
+    )
 
 
 if __name__ == "__main__":

@@ -148,8 +148,8 @@ class DataSide:
         from data_worker.speech.features import FeatureExtractor
         from shared.config.toml_file import load_config
         from shared.plan.index import Index
-        from shared.worker.decoding_record import ReadingRecord
         from shared.plan.plan_of_run import plan_of
+        from shared.worker.decoding_record import ReadingRecord
 
         self.config = load_config(run / "config.toml")
         self.index = Index.load(run / "index.safetensors")

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from shared.devices.cores import BusyMeter
+from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.stream.endpoints import check_endpoint, connectable, default_endpoint
 from shared.stream.keys import load_client_keys
 from shared.worker.decoding_record import ReadingRecord, rows_left_behind, suspects_from_environment
 from shared.worker.reports import Reporter
-from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.worker.start import (
     StopFlag,
     begin_worker,
@@ -44,8 +44,11 @@ def _name_by_hand() -> str:
 
 def _work(reporter: Reporter) -> int:
     parser = worker_parser("python -m data_worker", "--connect")
-    parser.add_argument("--spare", action="store_true",
-                        help="get ready, then wait on standard input for a name to work under")
+    parser.add_argument(
+        "--spare",
+        action="store_true",
+        help="get ready, then wait on standard input for a name to work under",
+    )
     flags = parser.parse_all(sys.argv[1:])
     reporter.phase("starting", _STARTING_DEADLINE_S)
     run, config = open_run(flags)
@@ -59,11 +62,11 @@ def _work(reporter: Reporter) -> int:
     say_memory("data", device_kind, config, reporter)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
-    from data_worker.stream import spare as standing_by
     from data_worker.assembly import arguments_by_row, make_batch_maker, make_hello, make_memory
-    from data_worker.speech.features import FeatureExtractor
-    from data_worker.stream.serving import DataServer, Progress
     from data_worker.batches.crash_trial import find_guilty
+    from data_worker.speech.features import FeatureExtractor
+    from data_worker.stream import spare as standing_by
+    from data_worker.stream.serving import DataServer, Progress
     from shared.plan.index import Index
     from shared.plan.plan_of_run import plan_of
     from shared.stream.sockets import ClientSocket
@@ -96,9 +99,19 @@ def _work(reporter: Reporter) -> int:
             socket,
             make_hello(name, config, index, plan, device_kind, tf.__version__),
             lambda on_done: make_batch_maker(
-                config, index, plan, extractor, on_done, progress.note, cores.latest,
-                lambda begins: server.long_work(begins), device_kind, Path(flags.run), convicted,
-                socket.take_memory, record,
+                config,
+                index,
+                plan,
+                extractor,
+                on_done,
+                progress.note,
+                cores.latest,
+                lambda begins: server.long_work(begins),
+                device_kind,
+                Path(flags.run),
+                convicted,
+                socket.take_memory,
+                record,
             ),
             reporter,
             progress,

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from data_worker.speech.audio import load_utterance
 from data_worker.batches.batch_maker import MAX_READERS, BatchMaker
 from data_worker.batches.cache import COLUMNS, DiskCache, MemoryCache, NoCache, make_room
-from data_worker.speech.features import FEATURES_VERSION, FeatureExtractor
 from data_worker.batches.readers import ReaderPool
-from shared.stream import messages
-from shared.stream.array_block import ArrayBlock
-from shared.stream.batch_memory import BatchMemory
+from data_worker.speech.audio import load_utterance
+from data_worker.speech.features import FEATURES_VERSION, FeatureExtractor
 from shared.config.settings import Config
 from shared.devices.cores import num_cores
 from shared.errors import AudioError
 from shared.plan.index import Index, root_folders
 from shared.plan.plan import Plan
-from shared.worker.decoding_record import ReadingRecord
 from shared.plan.plan_of_run import num_data_workers, settings_fingerprint
+from shared.stream import messages
+from shared.stream.array_block import ArrayBlock
+from shared.stream.batch_memory import BatchMemory
+from shared.worker.decoding_record import ReadingRecord
 
 # Beside the batches that were asked for: one that is made anew, one that comes too late.
 _BEING_MADE = 2

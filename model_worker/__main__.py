@@ -6,15 +6,15 @@ import logging
 import os
 import sys
 
-from shared.config.settings import Config
 from shared.clock import machine_s
+from shared.config.settings import Config
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.launching.training_run import START_VARIABLE
+from shared.run.directory import RunDirectory
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.stream.keys import load_server_keys
 from shared.worker.process_guard import keep_freed_memory
 from shared.worker.reports import Reporter
-from shared.run.directory import RunDirectory
-from shared.launching.supervisor import EXIT_INTERRUPTED
-from shared.launching.training_run import START_VARIABLE
 from shared.worker.start import (
     StopFlag,
     begin_worker,

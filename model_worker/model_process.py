@@ -9,23 +9,22 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from model_worker.speech.network.acoustic_model import Statistics, build_model
-from model_worker.stream.admission import Expected
-from model_worker.training.bad_utterances import BadUtterances
 from model_worker.checkpoints.store import Checkpoint, CheckpointStore
-from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.speech.initial_weights import load_initial_weights
-from model_worker.watching.progress_log import ProgressLog
-from model_worker.stream.receiver import Receiver
-from model_worker.training.roll_backs import RollBacks
-from model_worker.watching.run_logs import Quarantine, cut_back
+from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.samples import Samples
+from model_worker.start_delay import wait_for_start
+from model_worker.stream.admission import Expected
+from model_worker.stream.device_prefetch import DevicePrefetch
+from model_worker.stream.receiver import Receiver
+from model_worker.stream.ticket_ledger import TicketLedger
+from model_worker.training.bad_utterances import BadUtterances
+from model_worker.training.roll_backs import RollBacks
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
-from model_worker.start_delay import wait_for_start
-from model_worker.watching.summaries import Summaries
-from model_worker.stream.ticket_ledger import TicketLedger
+from model_worker.training.state import Position, groups_of, restore, state_of
 from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training.validation import Validation
 from model_worker.training_loop import (
     EXIT_FINISHED,
     EXIT_INTERRUPTED,
@@ -33,19 +32,20 @@ from model_worker.training_loop import (
     RollBack,
     TrainingLoop,
 )
-from model_worker.training.state import Position, groups_of, restore, state_of
-from model_worker.training.validation import Validation
-from shared.stream.array_block import ALIGNMENT_BYTES
-from shared.stream.codec import MAX_ARRAYS
+from model_worker.watching.progress_log import ProgressLog
+from model_worker.watching.run_logs import Quarantine, cut_back
+from model_worker.watching.summaries import Summaries
 from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
-from shared.stream.keys import ServerKeys
-from shared.worker.reports import Reporter
-from shared.run.directory import RunDirectory
 from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint, total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
+from shared.run.directory import RunDirectory
+from shared.stream.array_block import ALIGNMENT_BYTES
+from shared.stream.codec import MAX_ARRAYS
+from shared.stream.keys import ServerKeys
 from shared.stream.sockets import ServerSocket
+from shared.worker.reports import Reporter
 from shared.worker.start import StopFlag, busy_meter
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from model_worker.stream.receiver import Receiver
 from shared.config.settings import Config
-from shared.worker.reports import Reporter
 from shared.launching.training_run import RESTART_VARIABLE
+from shared.worker.reports import Reporter
 
 WAITING_DEADLINE_S = 10.0  # of a process that only waits, and says so every second
 _WAIT_S = 0.05

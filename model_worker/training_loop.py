@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable
 
 from model_worker.checkpoints.store import NotFiniteError
-from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
-from model_worker.watching.progress_log import Budget, ProgressLog
-from model_worker.stream.receiver import Receiver
 from model_worker.speech.samples import Samples
+from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
+from model_worker.stream.receiver import Receiver
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
-from model_worker.training.step import TrainStep
 from model_worker.training.state import Position
+from model_worker.training.step import TrainStep
 from model_worker.training.validation import Validation
+from model_worker.watching.progress_log import Budget, ProgressLog
 from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
+from shared.launching.supervisor import CLOSING, SPEAKING, WAITING
 from shared.plan.plan import Plan
 from shared.worker.reports import Reporter
-from shared.launching.supervisor import CLOSING, SPEAKING, WAITING
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
 _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
 
 
-class RollBack(Exception):  # noqa: N818 - a decision, not an error
+class RollBack(Exception):
     """The numbers broke down. Where it is known what they were trained on, it is written down."""
 
 

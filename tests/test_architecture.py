@@ -160,8 +160,10 @@ def offences(tree):
         if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
             yield node.lineno, f"names {node.id}"
         if isinstance(node, ast.Attribute):
-            if node.attr in SHELLS and isinstance(node.value, ast.Name) and (
-                node.value.id in ("os", "subprocess")
+            if (
+                node.attr in SHELLS
+                and isinstance(node.value, ast.Name)
+                and (node.value.id in ("os", "subprocess"))
             ):
                 yield node.lineno, f"uses {node.value.id}.{node.attr}"
             if node.attr in FORBIDDEN_METHODS:

@@ -14,11 +14,11 @@ from unittest import mock
 
 import pytest
 
-from shared.stream import codec, messages
-from shared.plan.buckets import BucketShape
-from shared.config.flags import resolve_config, train_parser
 from shared.commands import COMMANDS
+from shared.config.flags import resolve_config, train_parser
 from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.plan.buckets import BucketShape
+from shared.stream import codec, messages
 from shared.worker.start import worker_parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -257,12 +257,24 @@ def test_the_python_example_of_the_readme_runs_as_it_is(tmp_path):
     (example,) = [code for code in blocks(ROOT / "README.md", "python") if "launcher.run" in code]
     assert 'RunConfig(run_dir="runs/mine")' in example
     example = example.replace('run_dir="runs/mine"', 'run_dir="runs/mine", prepare_only=True')
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), FAKE_GPUS_VARIABLE: "2",
-                   "TANDEM_CACHE": str(tmp_path / "cache"), "XDG_RUNTIME_DIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        FAKE_GPUS_VARIABLE: "2",
+        "TANDEM_CACHE": str(tmp_path / "cache"),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+    }
     make = ["-m", "data_worker.speech.demo.corpus", "--out", "my-voice", "--num", "8"]
     for arguments in (make, ["-c", example]):
-        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment,
-                              capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     assert "🚀 Intelligent GPU Pipeline: Multi-GPU Mode" in done.stdout
     assert "   - Buffer Size: 75" in done.stdout

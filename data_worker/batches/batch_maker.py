@@ -12,18 +12,18 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from data_worker.speech.audio import RowSpace, fill_row, pad_length
 from data_worker.batches.cache import COLUMNS
-from data_worker.speech.features import FeatureExtractor
 from data_worker.batches.readers import ReaderPool, ReadUtterance, next_reader_count
-from shared.stream.array_block import ArrayBlock
-from shared.plan.buckets import REFERENCE_FRAMES, BucketShape
+from data_worker.speech.audio import RowSpace, fill_row, pad_length
+from data_worker.speech.features import FeatureExtractor
+from shared.diagnosis.wait_attribution import Made
 from shared.errors import AudioError
+from shared.plan.buckets import REFERENCE_FRAMES, BucketShape
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
-from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
 from shared.plan.plan import FILLER, BatchPlan, Plan
-from shared.diagnosis.wait_attribution import Made
+from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+from shared.stream.array_block import ArrayBlock
 
 _TUNE_EVERY_BATCHES = 8
 _IDLE_OVER_BATCHES = 16
@@ -268,9 +268,7 @@ class BatchMaker:
             job.features[row] = features
             self._cache.put(row, features)
 
-    def _fill_references(
-        self, job: _Job, audio: dict[int, np.ndarray], target: np.ndarray
-    ) -> None:
+    def _fill_references(self, job: _Job, audio: dict[int, np.ndarray], target: np.ndarray) -> None:
         """A crop of each reference clip's mel: from its features if they are known, else made."""
         missing: list[tuple[int, int, int]] = []
         rows = np.zeros((len(target), pad_length(REFERENCE_FRAMES)), np.float32)

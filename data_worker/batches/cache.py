@@ -146,7 +146,9 @@ class DiskCache:
         if path.exists():
             return
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        header = _MAGIC + zlib.crc32(body).to_bytes(4, "little") + len(features).to_bytes(4, "little")
+        header = (
+            _MAGIC + zlib.crc32(body).to_bytes(4, "little") + len(features).to_bytes(4, "little")
+        )
         try:
             temporary.write_bytes(header + body)
             os.replace(temporary, path)

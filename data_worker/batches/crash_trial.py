@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from data_worker.speech.audio import load_utterance
 from data_worker.preparation.crash_proof_pool import ALONE_S, Crashed, one_by_one
+from data_worker.speech.audio import load_utterance
 from shared.errors import AudioError
-from shared.worker.reports import Reporter
 from shared.launching.supervisor import CRASH_SIGNALS, signal_name
+from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,15 @@ import time
 import numpy as np
 
 from data_worker.assembly import make_hello, make_memory
-from shared.stream import messages
-from shared.stream.array_block import ArrayBlock
-from shared.plan.buckets import BucketShape
 from shared.devices.device_facts import device_facts
 from shared.errors import TandemError
+from shared.plan.buckets import BucketShape
 from shared.plan.index import Index
-from shared.worker.reports import Reporter
 from shared.plan.plan_of_run import plan_of
+from shared.stream import messages
+from shared.stream.array_block import ArrayBlock
 from shared.stream.sockets import ClientSocket
+from shared.worker.reports import Reporter
 from shared.worker.start import (
     begin_worker,
     failure_in_words,
@@ -47,7 +47,9 @@ def main() -> int:
 
 
 def _work(reporter: Reporter) -> int:
-    flags = worker_parser("python -m data_worker.checks.device_check", "--connect").parse_all(sys.argv[1:])
+    flags = worker_parser("python -m data_worker.checks.device_check", "--connect").parse_all(
+        sys.argv[1:]
+    )
     run, config = open_run(flags)
     device_kind = fix_gpu("data", flags, config)
     tf = start_tensorflow("data", device_kind, config)

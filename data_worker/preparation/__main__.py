@@ -35,7 +35,7 @@ class _Reporter:
         except (BrokenPipeError, ValueError):
             # Nobody reads any more; the files of the run still say everything.
             self._deaf = True
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
     def progress(self, done: int, total: int, what: str) -> None:
         now = time.monotonic()
@@ -75,20 +75,27 @@ def _prepare(run: Path, reporter: _Reporter) -> int:
     began = time.monotonic()
     config = load_config(run / "config.toml")
     try:
-        index = prepare(config.data, config.training.seed, run / "index.safetensors",
-                        reporter.progress)
+        index = prepare(
+            config.data, config.training.seed, run / "index.safetensors", reporter.progress
+        )
     except Refused as refusal:
         write_quarantine(run, [entry._asdict() for entry in refusal.left_out])
         raise
     write_quarantine(run, index.left_out)
     kinds = Counter(entry["kind"] for entry in index.left_out)
     reporter.event(
-        "prepared", usable=len(index), train=int((index.split == 0).sum()),
-        validation=int((index.split == 1).sum()), bad=kinds["bad"], filtered=kinds["filtered"],
+        "prepared",
+        usable=len(index),
+        train=int((index.split == 0).sum()),
+        validation=int((index.split == 1).sum()),
+        bad=kinds["bad"],
+        filtered=kinds["filtered"],
         hours=round(float((index.num_samples / index.sample_rate).sum()) / 3600, 3),
-        speakers=len(index.speakers), symbols=len(index.symbol_table),
+        speakers=len(index.speakers),
+        symbols=len(index.symbol_table),
         first_reasons=[_named(entry) for entry in index.left_out[:3]],
-        seconds=round(time.monotonic() - began, 2), fingerprint=index.fingerprint,
+        seconds=round(time.monotonic() - began, 2),
+        fingerprint=index.fingerprint,
         **index.preparation,
     )
     return 0

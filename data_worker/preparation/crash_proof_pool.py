@@ -54,7 +54,10 @@ class CarefulPool:
         self._end(kill=_exception[0] is not None)
 
     def map(
-        self, task: Callable[[Any], Any], items: Sequence[Any], chunk_size: int = 16,
+        self,
+        task: Callable[[Any], Any],
+        items: Sequence[Any],
+        chunk_size: int = 16,
         progress: Callable[[int], None] = lambda num_done: None,
     ) -> list[Any]:
         """`task(item)` of every item, or `Crashed` where no process survived it."""
@@ -68,7 +71,8 @@ class CarefulPool:
                 start = starts.popleft()
                 try:
                     future = self._running().submit(
-                        _run_chunk, task, items[start:start + chunk_size])
+                        _run_chunk, task, items[start : start + chunk_size]
+                    )
                 except BrokenProcessPool:
                     starts.appendleft(start)
                     break
@@ -82,13 +86,14 @@ class CarefulPool:
                     broken = True
                     continue
                 start = in_flight.pop(future)
-                results[start:start + len(chunk)] = chunk
+                results[start : start + len(chunk)] = chunk
                 num_done += len(chunk)
                 progress(num_done)
             if broken:
                 self._end(kill=True)
                 suspects = [
-                    number for start in sorted(in_flight.values())
+                    number
+                    for start in sorted(in_flight.values())
                     for number in range(start, min(start + chunk_size, len(items)))
                 ]
                 in_flight.clear()
@@ -102,7 +107,8 @@ class CarefulPool:
     def _running(self) -> ProcessPoolExecutor:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(
-                self._num_processes, self._context, _begin_worker, (os.getpid(),))
+                self._num_processes, self._context, _begin_worker, (os.getpid(),)
+            )
         return self._executor
 
     def _end(self, kill: bool) -> None:
@@ -143,7 +149,8 @@ class _LoneWorker:
         if self._process is None:
             self._ours, theirs = self._context.Pipe()
             self._process = self._context.Process(
-                target=_serve_alone, args=(theirs, self._task, os.getpid()), daemon=True)
+                target=_serve_alone, args=(theirs, self._task, os.getpid()), daemon=True
+            )
             self._process.start()
             theirs.close()
         try:

@@ -11,9 +11,7 @@ import numpy as np
 from shared.plan.index import TRAIN, VALIDATION
 
 
-def hold_out(
-    ids: Sequence[str], speakers: Sequence[str], fraction: float, seed: int
-) -> np.ndarray:
+def hold_out(ids: Sequence[str], speakers: Sequence[str], fraction: float, seed: int) -> np.ndarray:
     """The split of each row, uint8 (rows,): a seeded share of the rows is held out.
 
     The choice hangs on each row's id, so that a row that is added or removed moves no other. At

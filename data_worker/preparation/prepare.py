@@ -13,15 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data_worker.preparation import index_cache
-from data_worker.speech import statistics
-from data_worker.speech.formats import recognise as formats
 from data_worker.preparation.crash_proof_pool import CarefulPool, Crashed, available_cores
-from data_worker.speech.audio_check.check_row import CheckSettings, Usable, check_row
 from data_worker.preparation.held_out import hold_out
+from data_worker.speech import statistics
+from data_worker.speech.audio_check.check_row import CheckSettings, Usable, check_row
 from data_worker.speech.audio_check.probe import ProbeSettings, Unusable, probe
+from data_worker.speech.formats import recognise as formats
 from data_worker.speech.formats.rows import BAD, LeftOut, Row, leave_out
 from shared.errors import DataError
-from shared.plan.index import TRAIN, TRAIN_ROOT, VAL_ROOT, VALIDATION, Index, RaggedColumn, StringColumn
+from shared.plan.index import (
+    TRAIN,
+    TRAIN_ROOT,
+    VAL_ROOT,
+    VALIDATION,
+    Index,
+    RaggedColumn,
+    StringColumn,
+)
 from shared.speech.text.frontend import make_frontend
 from shared.speech.text.symbols import build_table, encode_corpus
 
@@ -85,8 +93,12 @@ def prepare(
 
 
 def examine(
-    config: Any, seed: int, progress: Progress = lambda *_: None, *,
-    pool: CarefulPool | None = None, sources: list[formats.Source] | None = None,
+    config: Any,
+    seed: int,
+    progress: Progress = lambda *_: None,
+    *,
+    pool: CarefulPool | None = None,
+    sources: list[formats.Source] | None = None,
     listen: bool = False,
 ) -> Examined:
     """Look at every row of a data set, and refuse nothing: what check-data shows.
@@ -113,14 +125,23 @@ def examine(
     verify = _verify_mode(config, seed, rows, _roots(sources))
     settings = CheckSettings(
         _roots(sources),
-        ProbeSettings(verify == "decode", config.min_seconds, config.max_seconds,
-                      config.trim_silence, config.trim_db, listen),
-        config.text_frontend, config.language,
+        ProbeSettings(
+            verify == "decode",
+            config.min_seconds,
+            config.max_seconds,
+            config.trim_silence,
+            config.trim_db,
+            listen,
+        ),
+        config.text_frontend,
+        config.language,
     )
     what = "decoding every file once" if verify == "decode" else "reading every file's header"
     progress(0, len(rows), what)
     results = pool.map(
-        functools.partial(check_row, settings=settings), rows, _CHUNK_ROWS,
+        functools.partial(check_row, settings=settings),
+        rows,
+        _CHUNK_ROWS,
         lambda done: progress(done, len(rows), what),
     )
     kept, usable = [], []
@@ -137,8 +158,9 @@ def examine(
 
 
 def _sources(config: Any) -> list[formats.Source]:
-    train = formats.look(config.train_data, config.metadata_format, TRAIN_ROOT,
-                         with_held_out=not config.val_data)
+    train = formats.look(
+        config.train_data, config.metadata_format, TRAIN_ROOT, with_held_out=not config.val_data
+    )
     if not config.val_data:
         return [train]
     return [train, formats.look(config.val_data, config.metadata_format, VAL_ROOT)]
@@ -149,11 +171,24 @@ def _roots(sources: list[formats.Source]) -> tuple[str, ...]:
 
 
 def _cache_facts(config: Any, seed: int, sources: list[formats.Source]) -> dict:
-    names = ("metadata_format", "text_frontend", "language", "verify", "val_fraction",
-             "min_seconds", "max_seconds", "trim_silence", "trim_db", "normalise_loudness",
-             "max_bad_fraction")
-    return {"metadata": [formats.digest(source) for source in sources], "seed": seed,
-            **{name: getattr(config, name) for name in names}}
+    names = (
+        "metadata_format",
+        "text_frontend",
+        "language",
+        "verify",
+        "val_fraction",
+        "min_seconds",
+        "max_seconds",
+        "trim_silence",
+        "trim_db",
+        "normalise_loudness",
+        "max_bad_fraction",
+    )
+    return {
+        "metadata": [formats.digest(source) for source in sources],
+        "seed": seed,
+        **{name: getattr(config, name) for name in names},
+    }
 
 
 def _without_duplicates(
@@ -207,11 +242,15 @@ def refuse_unusable(examined: Examined, config: Any) -> None:
     )
     command = f"Run 'python launcher.py check-data --train-data {place}' to see every one."
     if not examined.num_rows:
-        raise Refused(f"{place}: the metadata has no rows. Add one line per utterance, such as "
-                      f"id|text.", examined.left_out)
+        raise Refused(
+            f"{place}: the metadata has no rows. Add one line per utterance, such as id|text.",
+            examined.left_out,
+        )
     if not examined.rows:
-        raise Refused(f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}). "
-                      f"{command}", examined.left_out)
+        raise Refused(
+            f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}). {command}",
+            examined.left_out,
+        )
     fraction = len(bad) / examined.num_rows
     if fraction > config.max_bad_fraction:
         enough = -(-100 * len(bad) // examined.num_rows) / 100  # the next hundredth
@@ -219,17 +258,21 @@ def refuse_unusable(examined: Examined, config: Any) -> None:
             f"{place}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
             f"max_bad_fraction is {config.max_bad_fraction:.1%}): {reasons}. Mend them, or allow "
             f"more with --max-bad-fraction {enough:g}. {command}",
-            examined.left_out)
+            examined.left_out,
+        )
     num_train = sum(row.split != VALIDATION for row in examined.rows)
     if config.val_data and num_train == len(examined.rows):
         raise Refused(
             f"{config.val_data}: none of its rows can be used to validate on ({reasons}). Without "
-            f"--val-data a part of the training data is held out.", examined.left_out)
+            f"--val-data a part of the training data is held out.",
+            examined.left_out,
+        )
     if len(examined.rows) < 2 or not num_train:
         raise Refused(
             f"{place}: only {num_train} of its {examined.num_rows:,} rows can be used for "
             f"training, and one more is needed to validate on. Add utterances. {command}",
-            examined.left_out)
+            examined.left_out,
+        )
 
 
 def split_of(rows: list[Row], config: Any, seed: int) -> np.ndarray:
@@ -241,12 +284,19 @@ def split_of(rows: list[Row], config: Any, seed: int) -> np.ndarray:
     if undecided and not config.val_data:
         split[undecided] = hold_out(
             [rows[number].id for number in undecided],
-            [rows[number].speaker for number in undecided], config.val_fraction, seed)
+            [rows[number].speaker for number in undecided],
+            config.val_fraction,
+            seed,
+        )
     return split
 
 
 def _build_index(
-    examined: Examined, config: Any, seed: int, roots: tuple[str, ...], pool: CarefulPool,
+    examined: Examined,
+    config: Any,
+    seed: int,
+    roots: tuple[str, ...],
+    pool: CarefulPool,
     progress: Progress,
 ) -> Index:
     rows, usable = examined.rows, examined.usable
@@ -278,14 +328,19 @@ def _build_index(
         num_symbols=np.diff(offsets).astype(np.int32),
         file_size=column((f.file_size for f in found), np.int64),
         file_mtime_ns=column((f.file_mtime_ns for f in found), np.int64),
-        symbol_table=table, speakers=speakers, mel_basis=basis, **measured._asdict(),
+        symbol_table=table,
+        speakers=speakers,
+        mel_basis=basis,
+        **measured._asdict(),
         text={"frontend": config.text_frontend, "language": config.language},
         left_out=[
             entry._asdict() | {"stamp": index_cache.stamp(roots[entry.root], entry.path)}
             for entry in examined.left_out
         ],
         preparation={
-            "format": examined.format, "verify": examined.verify, "num_rows": examined.num_rows,
+            "format": examined.format,
+            "verify": examined.verify,
+            "num_rows": examined.num_rows,
             "unspoken": sorted({c for result in usable for c in result.unspoken}),
         },
     ).with_fingerprint()
@@ -298,11 +353,16 @@ def _measure(examined, split, seed, roots, basis, config, pool, progress) -> sta
     clips = []
     for number in sorted(chosen):
         row, found = examined.rows[number], examined.usable[number].found
-        clips.append(statistics.Clip(roots[row.root], row.path, found.start, found.num_samples,
-                                     found.sample_rate))
+        clips.append(
+            statistics.Clip(
+                roots[row.root], row.path, found.start, found.num_samples, found.sample_rate
+            )
+        )
     what = "measuring a sample of the speech"
-    task = functools.partial(statistics.measure, mel_basis=basis,
-                             normalise_loudness=config.normalise_loudness)
+    task = functools.partial(
+        statistics.measure, mel_basis=basis, normalise_loudness=config.normalise_loudness
+    )
     progress(0, len(clips), what)
     return statistics.combine(
-        pool.map(task, clips, 8, lambda done: progress(done, len(clips), what)))
+        pool.map(task, clips, 8, lambda done: progress(done, len(clips), what))
+    )

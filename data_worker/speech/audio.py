@@ -112,7 +112,9 @@ def fill_row(row: np.ndarray, audio: np.ndarray, first_frame: int = 0) -> None:
     row[used:] = 0.0
     if not used:
         return
-    first = first_frame * HOP - PAD  # of the audio; before its beginning and behind its end, mirrored
+    first = (
+        first_frame * HOP - PAD
+    )  # of the audio; before its beginning and behind its end, mirrored
     last, size = first + used, len(audio)
     if size <= PAD:
         row[:used] = reflected(audio)[first + PAD : last + PAD]

@@ -176,6 +176,4 @@ def _by_chunks(compute, line: _Line, *shapes: tuple[int, ...]) -> list[tf.Tensor
 
     signature = tuple(tf.TensorSpec((_CHUNK_FRAMES, *shape), tf.float32) for shape in shapes)
     results = tf.map_fn(one, tf.range(line.num_chunks), fn_output_signature=signature)
-    return [
-        tf.reshape(result, (-1, *shape)) for result, shape in zip(results, shapes, strict=True)
-    ]
+    return [tf.reshape(result, (-1, *shape)) for result, shape in zip(results, shapes, strict=True)]

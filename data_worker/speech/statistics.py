@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from data_worker.speech.audio import load_utterance
-from shared.speech import mel
 from shared.errors import AudioError
+from shared.speech import mel
 
 SAMPLE_CLIPS = 96
 MIN_F0_HZ, MAX_F0_HZ = 60.0, 500.0
@@ -71,8 +71,13 @@ def slaney_mel_basis() -> np.ndarray:
 def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums | None:
     """What one clip adds to the sums; None if it can't be read after all."""
     try:
-        audio = load_utterance(os.path.join(clip.root, clip.path), clip.start, clip.num_samples,
-                               clip.sample_rate, normalise_loudness)
+        audio = load_utterance(
+            os.path.join(clip.root, clip.path),
+            clip.start,
+            clip.num_samples,
+            clip.sample_rate,
+            normalise_loudness,
+        )
     except AudioError:
         return None
     energy = mel.energy(audio)
@@ -82,9 +87,14 @@ def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums
         np.log(pitch[pitch > 0]),
         np.log(energy + 1e-5),
     )
-    return Sums(np.array([
-        (len(v), v.sum(dtype=np.float64), np.square(v, dtype=np.float64).sum()) for v in values
-    ]))
+    return Sums(
+        np.array(
+            [
+                (len(v), v.sum(dtype=np.float64), np.square(v, dtype=np.float64).sum())
+                for v in values
+            ]
+        )
+    )
 
 
 def combine(sums: list[Sums | None]) -> Statistics:
@@ -117,14 +127,14 @@ def fundamental_hz(audio: np.ndarray) -> np.ndarray:
     # d(lag) = energy of the window + energy of the shifted window - 2 * their correlation
     size = 1 << (span - 1).bit_length()
     head = np.fft.rfft(frames[:, :_YIN_WINDOW], size)
-    correlation = np.fft.irfft(np.conj(head) * np.fft.rfft(frames, size), size)[:, :longest + 1]
+    correlation = np.fft.irfft(np.conj(head) * np.fft.rfft(frames, size), size)[:, : longest + 1]
     squares = np.concatenate([np.zeros((len(frames), 1)), np.cumsum(frames**2, axis=1)], axis=1)
-    shifted = squares[:, _YIN_WINDOW:] - squares[:, :longest + 1]
+    shifted = squares[:, _YIN_WINDOW:] - squares[:, : longest + 1]
     difference = np.maximum(shifted[:, :1] + shifted - 2 * correlation, 0)
     running = np.cumsum(difference[:, 1:], axis=1)
     lags = np.arange(1, longest + 1)
     normalised = difference[:, 1:] * lags / np.maximum(running, 1e-12)
-    normalised = normalised[:, shortest - 1:]
+    normalised = normalised[:, shortest - 1 :]
     dips = normalised[:, 1:-1] < _YIN_THRESHOLD
     dips &= (normalised[:, 1:-1] <= normalised[:, 2:]) & (normalised[:, 1:-1] < normalised[:, :-2])
     loud = shifted[:, 0] > 1e-4 * shifted[:, 0].max(initial=0)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import zmq
 
 from data_worker.batches.batch_maker import BatchMaker, FailedRow, MadeBatch
-from shared.stream import messages
 from shared.devices.cores import BusyMeter
+from shared.diagnosis.wait_attribution import Made
 from shared.errors import ProtocolError, TandemError, VersionError
 from shared.plan.exclusions import Exclusions
-from shared.worker.reports import Reporter
+from shared.stream import messages
 from shared.stream.sockets import ClientSocket
-from shared.diagnosis.wait_attribution import Made
+from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
 

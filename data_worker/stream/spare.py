@@ -13,11 +13,11 @@ import numpy as np
 
 from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
+from shared.launching.supervisor import STANDING_BY
 from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.plan import Plan
-from shared.worker.reports import Reporter
 from shared.run.directory import RunDirectory
-from shared.launching.supervisor import STANDING_BY
+from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ import time
 import numpy as np
 import zmq
 
-from shared.stream import messages
-from shared.plan.buckets import BucketShape
 from shared.config.settings import Config
 from shared.devices.device_facts import device_facts
-from shared.stream.endpoints import remove_socket
 from shared.errors import ProtocolError, TandemError
+from shared.plan.buckets import BucketShape
 from shared.plan.index import Index
-from shared.worker.reports import Reporter
 from shared.plan.plan_of_run import plan_of
+from shared.stream import messages
+from shared.stream.endpoints import remove_socket
 from shared.stream.sockets import ServerSocket
+from shared.worker.reports import Reporter
 from shared.worker.start import (
     begin_worker,
     failure_in_words,
@@ -48,7 +48,9 @@ def main() -> int:
 
 
 def _work(reporter: Reporter) -> int:
-    flags = worker_parser("python -m model_worker.checks.device_check", "--listen").parse_all(sys.argv[1:])
+    flags = worker_parser("python -m model_worker.checks.device_check", "--listen").parse_all(
+        sys.argv[1:]
+    )
     run, config = open_run(flags)
     device_kind = fix_gpu("model", flags, config)
     tf = start_tensorflow("model", device_kind, config)

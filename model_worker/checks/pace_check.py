@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator
 
 from shared.clock import machine_s
-from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
-from shared.errors import TandemError
-from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
-from shared.worker.reports import Reporter
+from shared.errors import TandemError
 from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
+from shared.worker.reports import Reporter
 from shared.worker.start import (
     StopFlag,
     begin_worker,
@@ -71,8 +71,8 @@ def _work(reporter: Reporter) -> int:
 
 def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, should_stop):
     # Imports TensorFlow, whose device had to be settled first.
-    from model_worker.stream.device_prefetch import DevicePrefetch
     from model_worker.model_process import Session
+    from model_worker.stream.device_prefetch import DevicePrefetch
 
     class PaceSession(Session):
         """The parts of a training session, made the same way, without its loop."""

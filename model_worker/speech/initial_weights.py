@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from model_worker.checkpoints.store import Checkpoint
-from model_worker.training.step import TrainStep
 from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
+from model_worker.training.step import TrainStep
 from shared.errors import CheckpointError
 from shared.plan.index import Index
 from shared.run.directory import RunDirectory
@@ -60,9 +60,7 @@ def begin_with(
                 "the same --model-size, trained by this version."
             )
         fitting.append(array)
-    for array, weight, average in zip(
-        fitting, optimizer.weights, optimizer.averages, strict=True
-    ):
+    for array, weight, average in zip(fitting, optimizer.weights, optimizer.averages, strict=True):
         weight.assign(array)
         average.assign(array)
 

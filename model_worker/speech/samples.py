@@ -22,13 +22,13 @@ import tensorflow as tf
 from model_worker.speech.network.acoustic_model import AcousticModel
 from model_worker.speech.speaking.loaded_voice import Spoken
 from model_worker.speech.speaking.speaking_graph import speaking_function
-from model_worker.watching.summaries import Summaries
-from model_worker.training.step import TrainStep
 from model_worker.speech.speaking.vocoder import GriffinLim
+from model_worker.training.step import TrainStep
+from model_worker.watching.summaries import Summaries
 from shared.plan.index import Index
-from shared.speech.mel import SAMPLE_RATE
-from shared.run.files import wav_bytes, write_file
 from shared.run.directory import RECORDED
+from shared.run.files import wav_bytes, write_file
+from shared.speech.mel import SAMPLE_RATE
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,9 @@ class Samples:
         recorded: list[np.ndarray],
     ) -> None:
         try:
-            from model_worker.speech.sample_picture import draw  # matplotlib; not at the worker's start
+            from model_worker.speech.sample_picture import (
+                draw,  # matplotlib; not at the worker's start
+            )
 
             for i, samples in enumerate(recorded):
                 (self._folder / RECORDED).mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ class ReceivedBatch:
     received_s: float
 
 
-class StreamEnded(Exception):  # noqa: N818 - an event, not an error
+class StreamEnded(Exception):
     """There will be no further batch."""
 
 

@@ -22,12 +22,12 @@ from model_worker.stream.admission import Expected
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
 from model_worker.stream.peer_limits import PeerLimits
 from model_worker.stream.ticket_ledger import TicketLedger
-from shared.stream import messages
-from shared.plan.buckets import BucketShape
 from shared.devices.cores import free_this_thread
 from shared.errors import ProtocolError
+from shared.plan.buckets import BucketShape
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
+from shared.stream import messages
 from shared.stream.sockets import ServerSocket
 
 log = logging.getLogger(__name__)

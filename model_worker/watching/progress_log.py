@@ -13,21 +13,21 @@ import numpy as np
 
 from model_worker.stream.device_prefetch import DeviceBatch
 from model_worker.stream.receiver import Receiver
-from model_worker.watching.run_logs import JsonLines
-from model_worker.training.step import TrainStep
 from model_worker.training.state import Position
+from model_worker.training.step import TrainStep
+from model_worker.watching.run_logs import JsonLines
+from shared.clock import clock
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
-from shared.clock import clock
-from shared.plan.index import Index
-from shared.speech.mel import HOP, SAMPLE_RATE
-from shared.plan.plan import FILLER, Plan
-from shared.worker.reports import Reporter
-from shared.run.directory import RunDirectory
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
 from shared.diagnosis.verdict import Measured, Verdict, judge
 from shared.diagnosis.wait_attribution import attribute
+from shared.plan.index import Index
+from shared.plan.plan import FILLER, Plan
+from shared.run.directory import RunDirectory
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.worker.reports import Reporter
 
 _SAID_EVERY_S = 10.0
 _OWN_MS = 0.2  # to take a batch that is there takes time too, and is no waiting
@@ -123,7 +123,9 @@ class ProgressLog:
             self._step_times_s.append(now_s - self._last_step_s)
         self._last_step_s = now_s
         # The first ones hold the compilations; their mean would be far too long.
-        return sorted(self._step_times_s)[len(self._step_times_s) // 2] if self._step_times_s else 0.0
+        return (
+            sorted(self._step_times_s)[len(self._step_times_s) // 2] if self._step_times_s else 0.0
+        )
 
     def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
         """Note one training batch."""
@@ -173,8 +175,12 @@ class ProgressLog:
         self._measured.add(record)
         self._recent.append(record)
         verdict = judge(Measured(self._recent), self._config)
-        self._reporter.tell("metrics", **_finite(record), **self._outlook(place.number, budget),
-                            verdict=str(verdict or ""))
+        self._reporter.tell(
+            "metrics",
+            **_finite(record),
+            **self._outlook(place.number, budget),
+            verdict=str(verdict or ""),
+        )
         self._on_record(record)
         now_s = time.monotonic()
         if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from shared.config.flags import PlainParser
 from shared.commands.train import run
+from shared.config.flags import PlainParser
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.errors import ConfigError, TandemError
 from shared.launching.foreground_child import ending_in_words, run_in_foreground
-from shared.run.directory import free_name
 from shared.launching.training_run import say_plainly
+from shared.run.directory import free_name
 
 SENTENCE = "The young doctor found a long letter in the old garden."
 _NUM_UTTERANCES = 360
@@ -47,7 +47,15 @@ def main(arguments: list[str]) -> int:
         return result.exit_code
     wav = run_dir / "demo.wav"
     say_plainly(f"🗣  Speaking: “{SENTENCE}”")
-    _child("model_worker.speech.speaking.speak", "--run", str(run_dir), "--text", SENTENCE, "--out", str(wav))
+    _child(
+        "model_worker.speech.speaking.speak",
+        "--run",
+        str(run_dir),
+        "--text",
+        SENTENCE,
+        "--out",
+        str(wav),
+    )
     say_plainly(f"🎧 Listen to {wav}")
     say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Hello.' --out my.wav")
     return 0

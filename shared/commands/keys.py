@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.config.flags import PlainParser
-from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 from shared.launching.training_run import say_plainly
+from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 
 
 def keys_parser() -> PlainParser:

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable
 
 from shared.config.flags import PlainParser
-from shared.run.directory import RunDirectory
 from shared.launching.stop_signals import in_main_thread
 from shared.launching.training_run import say_plainly
+from shared.run.directory import RunDirectory
 
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
@@ -46,6 +46,6 @@ def leave_report(run: RunDirectory, ending: str, say: Callable[[str], None]) -> 
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - see above
+    except (Exception, KeyboardInterrupt) as error:
         why = str(error) or type(error).__name__
         say(f"⚠️  report.html was not written ({why}). Try 'python launcher.py report {run.path}'.")

@@ -9,15 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from shared.config.flags import resolve_config, train_parser
 from shared.commands.report import leave_report
+from shared.config.flags import resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
-from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
-from shared.errors import InputError
-from shared.devices.gpus import Gpu, Placement, list_gpus, place
-from shared.launching.preparation_child import prepare_run
 from shared.console.progress_line import can_rewrite
+from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.errors import InputError
+from shared.launching.preparation_child import prepare_run
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.launching.training_run import RunResult, TrainingRun, say_plainly
 from shared.run.directory import RunDirectory, free_name
 from shared.run.environment import write_environment
 from shared.run.resume import (
@@ -27,8 +28,7 @@ from shared.run.resume import (
     start_over,
     with_absolute_paths,
 )
-from shared.launching.supervisor import EXIT_INTERRUPTED
-from shared.launching.training_run import RunResult, TrainingRun, say_plainly
+from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 
 _UNSPOKEN_SHOWN = 20
 
@@ -145,7 +145,10 @@ def check_data_folders(config: Config) -> None:
     Raises:
         InputError: it is not.
     """
-    for flag, folder in (("--train-data", config.data.train_data), ("--val-data", config.data.val_data)):
+    for flag, folder in (
+        ("--train-data", config.data.train_data),
+        ("--val-data", config.data.val_data),
+    ):
         if folder is not None and not Path(folder).exists():
             raise InputError(f"{flag} {folder}: there is no such folder or metadata file.")
 

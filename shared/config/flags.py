@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
+from shared.config.option import Rule, nearest, rules_of
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
-from shared.errors import ConfigError
 from shared.devices.gpus import FAKE_GPUS_VARIABLE
-from shared.config.option import Rule, nearest, rules_of
+from shared.errors import ConfigError
 
 _TITLES = {"data": "data", "model": "model", "training": "training", "run": "the run"}
 
@@ -78,17 +78,29 @@ def add_option_flags(parser: argparse.ArgumentParser, sections: tuple[str, ...])
         group = parser.add_argument_group(_TITLES[section])
         for key, rule in rules_of(SECTIONS[section]).items():
             flags = [rule.flag]
-            settings: dict = {"metavar": rule.choices and "{" + ",".join(rule.choices) + "}"
-                              or key.rsplit("_", 1)[-1].upper()}
+            settings: dict = {
+                "metavar": (rule.choices and "{" + ",".join(rule.choices) + "}")
+                or key.rsplit("_", 1)[-1].upper()
+            }
             if rule.kind == "bool":
                 flags.append("--no-" + rule.flag.removeprefix("--"))
                 settings = {"nargs": 0}
             default = getattr(SECTIONS[section](), key)
-            shown = "none" if default is None else str(default).lower() if isinstance(
-                default, bool) else default
+            shown = (
+                "none"
+                if default is None
+                else str(default).lower()
+                if isinstance(default, bool)
+                else default
+            )
             group.add_argument(
-                *flags, action=_CheckedValue, rule=rule, section=section, key=key,
-                help=f"{rule.help} [{shown}]".replace("%", "%%"), default=argparse.SUPPRESS,
+                *flags,
+                action=_CheckedValue,
+                rule=rule,
+                section=section,
+                key=key,
+                help=f"{rule.help} [{shown}]".replace("%", "%%"),
+                default=argparse.SUPPRESS,
                 **settings,
             )
 

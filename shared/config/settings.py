@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from shared.errors import ConfigError
 from shared.config.option import check_section, option
+from shared.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from shared.config.option import closest, nearest, rules_of
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
-from shared.config.option import closest, nearest, rules_of
 
 Values = dict[str, dict[str, Any]]
 

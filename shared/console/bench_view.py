@@ -34,8 +34,10 @@ def steadiness(shares: list[float]) -> float | None:
 def table_of(found: dict) -> Iterator[str]:
     """Lines for the terminal; none is wider than 80."""
     yield ""
-    yield (f"{found['utterances']:,} utterances, {found['hours']:.2f} h · model "
-           f"{found['model_size']} · batch {found['batch_size']} · cache {found['cache']}")
+    yield (
+        f"{found['utterances']:,} utterances, {found['hours']:.2f} h · model "
+        f"{found['model_size']} · batch {found['batch_size']} · cache {found['cache']}"
+    )
     gpus = ", ".join(found["gpus"]) or "no GPU"
     yield f"{found['cores']} cores, {gpus}"
     yield ""
@@ -50,8 +52,10 @@ def table_of(found: dict) -> Iterator[str]:
         )
     for name, parts in found["limits"].items():
         data, model = (parts[side]["audio_seconds_per_s"] for side in ("data", "model"))
-        yield (f"{_LIMITS[name]}: {limit_of(parts):.0f} h/h "
-               f"(batches alone {data:.0f}, steps alone {model:.0f})")
+        yield (
+            f"{_LIMITS[name]}: {limit_of(parts):.0f} h/h "
+            f"(batches alone {data:.0f}, steps alone {model:.0f})"
+        )
     yield ""
     for reason in found["advice"]["why"]:
         yield f"   {reason}"
@@ -74,19 +78,28 @@ def picture_of(found: dict) -> bytes:
             words = f"{mode['audio_seconds_per_s']:,.0f}  ({mode['share_of_limit']:.0%} of limit)"
             rate = mode["audio_seconds_per_s"]
             fits = rate > _ROOM_FOR_WORDS * widest
-            axes.text((0 if fits else rate) + 0.01 * widest, place, words, va="center",
-                      color="white" if fits else _INK, fontweight="bold")
+            axes.text(
+                (0 if fits else rate) + 0.01 * widest,
+                place,
+                words,
+                va="center",
+                color="white" if fits else _INK,
+                fontweight="bold",
+            )
             limit = limit_of(found["limits"][mode["limit"]])
             axes.plot([limit, limit], [place - 0.38, place + 0.38], color=_INK, linewidth=2)
         axes.set_yticks(places, [mode["mode"] for mode in modes])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         axes.set_xlim(0, widest * 1.05)
-        axes.set_xlabel("hours of audio trained per hour; black: the limit, the slower side alone",
-                        color=_SOFT)
-        title = (f"{found['utterances']:,} utterances, model {found['model_size']}, "
-                 f"batch {found['batch_size']}, {found['cores']} cores, "
-                 f"{', '.join(found['gpus']) or 'no GPU'}")
+        axes.set_xlabel(
+            "hours of audio trained per hour; black: the limit, the slower side alone", color=_SOFT
+        )
+        title = (
+            f"{found['utterances']:,} utterances, model {found['model_size']}, "
+            f"batch {found['batch_size']}, {found['cores']} cores, "
+            f"{', '.join(found['gpus']) or 'no GPU'}"
+        )
         axes.set_title(title, loc="left", fontsize=11, color=_INK)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})

@@ -18,8 +18,11 @@ def data_page(findings: dict) -> str:
     parts = [_verdict(summary, problems), _facts(summary), _problems(problems)]
     if summary["usable"]:
         parts += [
-            _lengths(summary), _outliers(summary), _suggestion(summary["suggestion"]),
-            _speakers(summary["speakers"]), _symbols(summary),
+            _lengths(summary),
+            _outliers(summary),
+            _suggestion(summary["suggestion"]),
+            _speakers(summary["speakers"]),
+            _symbols(summary),
         ]
     day = time.strftime("%Y-%m-%d %H:%M")
     return page("Data check", f"{summary['data']} · {summary['format']} · {day}", parts)
@@ -46,10 +49,11 @@ def _facts(summary: dict) -> str:
             (f"{summary['hours']:.2f} h", "of speech without silence at the ends"),
             (f"{summary['train']:,} + {summary['validation']:,}", "to train on + held out"),
             (f"{len(summary['speakers']):,}", "speakers"),
-            (f"{length['median']:.1f} s",
-             f"median; {length['min']:.1f} to {length['max']:.1f} s"),
-            (" · ".join(f"{int(rate):,}" for rate in list(summary["sample_rates"])[:4]),
-             "Hz sample rates"),
+            (f"{length['median']:.1f} s", f"median; {length['min']:.1f} to {length['max']:.1f} s"),
+            (
+                " · ".join(f"{int(rate):,}" for rate in list(summary["sample_rates"])[:4]),
+                "Hz sample rates",
+            ),
         ]
     return facts(pairs)
 
@@ -68,11 +72,12 @@ def _problems(problems: list[dict]) -> str:
 
 def _lengths(summary: dict) -> str:
     duration = bars("Histogram of durations", summary["duration_histogram"], "seconds")
-    speed = bars("Histogram of characters per second",
-                 summary["characters_per_second_histogram"], "characters per second")
-    return section(
-        "Lengths", f'<div class="samples">{panel(duration)}{panel(speed)}</div>'
+    speed = bars(
+        "Histogram of characters per second",
+        summary["characters_per_second_histogram"],
+        "characters per second",
     )
+    return section("Lengths", f'<div class="samples">{panel(duration)}{panel(speed)}</div>')
 
 
 def _outliers(summary: dict) -> str:
@@ -90,23 +95,33 @@ def _outliers(summary: dict) -> str:
     else:
         listed = [paragraph("Nothing stands out among the usable rows.", "soft")]
     if summary["verify"] != "decode":
-        listed.append(paragraph(
-            "Only headers were read, so clipping, silence and equal audio were not looked for; "
-            "--verify decode does.", "soft"))
+        listed.append(
+            paragraph(
+                "Only headers were read, so clipping, silence and equal audio were not looked for; "
+                "--verify decode does.",
+                "soft",
+            )
+        )
     if summary["texts_of_several_speakers"]:
-        listed.append(paragraph(
-            f"{summary['texts_of_several_speakers']:,} texts are said by several speakers, which "
-            "is fine.", "soft"))
+        listed.append(
+            paragraph(
+                f"{summary['texts_of_several_speakers']:,} texts are said by several speakers, which "
+                "is fine.",
+                "soft",
+            )
+        )
     return section("Worth a look", *listed)
 
 
 def _suggestion(suggestion: dict) -> str:
-    flags = (f"--batch-size {suggestion['batch_size']} --buffer-size {suggestion['buffer_size']}")
+    flags = f"--batch-size {suggestion['batch_size']} --buffer-size {suggestion['buffer_size']}"
     num_buckets = len(suggestion["buckets"])
     buckets = table(
         ("up to seconds", "frames", "symbols", "utterances", "batches an epoch"),
-        ([f"{b['up_to_seconds']:.2f}", b["frames"], b["symbols"], b["utterances"], b["batches"]]
-         for b in suggestion["buckets"]),
+        (
+            [f"{b['up_to_seconds']:.2f}", b["frames"], b["symbols"], b["utterances"], b["batches"]]
+            for b in suggestion["buckets"]
+        ),
     )
     return section(
         "Suggested",
@@ -116,7 +131,8 @@ def _suggestion(suggestion: dict) -> str:
         paragraph(
             f"{num_buckets} length bucket{'s make' if num_buckets != 1 else ' makes'} "
             f"{suggestion['batches_per_epoch']:,} "
-            f"batches an epoch; {suggestion['padding_fraction']:.1%} of their frames are padding."),
+            f"batches an epoch; {suggestion['padding_fraction']:.1%} of their frames are padding."
+        ),
         buckets,
     )
 

@@ -64,7 +64,10 @@ def _numbers(summary: dict, width: int) -> Iterator[str]:
     yield from _wrapped(
         f"{summary['usable']:,} of {summary['rows']:,} rows can be used; {left_out:,} can't "
         f"({summary['bad']:,} bad, {summary['filtered']:,} filtered). "
-        f"Format {summary['format']}; {_looked(summary['verify'])}.", width, "   ", "   ",
+        f"Format {summary['format']}; {_looked(summary['verify'])}.",
+        width,
+        "   ",
+        "   ",
     )
     if not summary["usable"]:
         return
@@ -73,22 +76,34 @@ def _numbers(summary: dict, width: int) -> Iterator[str]:
         f"{summary['hours']:.2f} hours; {summary['train']:,} utterances to train on, "
         f"{summary['validation']:,} held out; {length['min']:.1f} to "
         f"{length['max']:.1f} s, half of them under {length['median']:.1f} s.",
-        width, "   ", "   ",
+        width,
+        "   ",
+        "   ",
     )
     speakers = summary["speakers"]
     named = ", ".join(
         f"{s['name']} ({s['utterances']:,}, {s['hours']:.2f} h)" for s in speakers[:8]
     )
     more = f" and {len(speakers) - 8:,} more" if len(speakers) > 8 else ""
-    yield from _wrapped(f"{len(speakers):,} speaker{'s' * (len(speakers) != 1)}: {named}{more}.", width, "   ", "   ")
+    yield from _wrapped(
+        f"{len(speakers):,} speaker{'s' * (len(speakers) != 1)}: {named}{more}.",
+        width,
+        "   ",
+        "   ",
+    )
     rates = ", ".join(f"{int(rate):,} Hz ({n:,})" for rate, n in summary["sample_rates"].items())
     yield from _wrapped(f"Sample rates: {rates}.", width, "   ", "   ")
 
 
 def _looked(verify: str) -> str:
-    return "every file was decoded" if verify == "decode" else (
-        "only headers were read, so clipping, silence and equal audio were not looked for "
-        "(--verify decode does)")
+    return (
+        "every file was decoded"
+        if verify == "decode"
+        else (
+            "only headers were read, so clipping, silence and equal audio were not looked for "
+            "(--verify decode does)"
+        )
+    )
 
 
 def _bars(histogram: dict, width: int) -> Iterator[str]:
@@ -113,7 +128,10 @@ def _symbols(summary: dict, width: int) -> Iterator[str]:
     yield ""
     yield f"{len(symbols)} symbols and how often"
     yield from _wrapped(
-        "  ".join(f"{_visible(s['symbol'])}\u00a0{s['count']:,}" for s in symbols), width, "   ", "   "
+        "  ".join(f"{_visible(s['symbol'])}\u00a0{s['count']:,}" for s in symbols),
+        width,
+        "   ",
+        "   ",
     )
     rare = [_visible(s["symbol"]) for s in symbols if s["count"] < _RARE]
     if rare:
@@ -121,7 +139,9 @@ def _symbols(summary: dict, width: int) -> Iterator[str]:
             f"Too rare to be learnt (under {_RARE} times): {' '.join(rare)}", width, "   ", "   "
         )
     if summary["unspoken"]:
-        named = "  ".join(f"{_visible(u['character'])}\u00a0{u['rows']:,}" for u in summary["unspoken"])
+        named = "  ".join(
+            f"{_visible(u['character'])}\u00a0{u['rows']:,}" for u in summary["unspoken"]
+        )
         yield from _wrapped(f"Not spoken, with the rows they are in: {named}", width, "   ", "   ")
 
 
@@ -138,18 +158,25 @@ def _outliers(summary: dict, width: int) -> Iterator[str]:
         shown = [o for o in summary["outliers"] if o["kind"] == kind][:_SHOWN_PER_KIND]
         for outlier in shown:
             yield from _wrapped(
-                f"line {outlier['line']}, {outlier['id']}: {outlier['note']}", width, "       ",
+                f"line {outlier['line']}, {outlier['id']}: {outlier['note']}",
+                width,
+                "       ",
                 "     ",
             )
         if count > len(shown):
             yield from _wrapped(
-                f"… and {count - len(shown):,} more; --json names them all", width,
-                "     ", "     ",
+                f"… and {count - len(shown):,} more; --json names them all",
+                width,
+                "     ",
+                "     ",
             )
     if summary["texts_of_several_speakers"]:
         yield from _wrapped(
             f"{summary['texts_of_several_speakers']:,} texts are said by several speakers, "
-            "which is fine.", width, "   ", "   ",
+            "which is fine.",
+            width,
+            "   ",
+            "   ",
         )
 
 
@@ -158,21 +185,28 @@ def _suggestion(suggestion: dict, width: int) -> Iterator[str]:
     yield "Suggested"
     yield from _wrapped(
         f"--batch-size {suggestion['batch_size']} --buffer-size {suggestion['buffer_size']} "
-        f"({suggestion['why']})", width, "   ", "   ",
+        f"({suggestion['why']})",
+        width,
+        "   ",
+        "   ",
     )
     for remark in suggestion["remarks"]:
         yield from _wrapped(remark, width, "   ", "   ")
     num_buckets = len(suggestion["buckets"])
     yield from _wrapped(
         f"{num_buckets} bucket{'s' * (num_buckets != 1)}, {suggestion['batches_per_epoch']:,} "
-        f"batches an epoch, {suggestion['padding_fraction']:.1%} of their frames padding:", width, "   ",
+        f"batches an epoch, {suggestion['padding_fraction']:.1%} of their frames padding:",
+        width,
+        "   ",
         "   ",
     )
     for bucket in suggestion["buckets"]:
         yield from _wrapped(
             f"up to {bucket['up_to_seconds']:5.2f} s: {bucket['frames']:,} frames, "
-            f"{bucket['symbols']:,} symbols, {bucket['utterances']:,} utterances", width,
-            "       ", "     ",
+            f"{bucket['symbols']:,} symbols, {bucket['utterances']:,} utterances",
+            width,
+            "       ",
+            "     ",
         )
 
 
@@ -183,5 +217,6 @@ def _problems(problems: list[dict], width: int) -> Iterator[str]:
     yield f"{len(problems):,} rows would not be used"
     for problem in problems:
         name = problem["id"] or problem["path"] or "no id"
-        yield from _wrapped(f"line {problem['line']}, {name}: {problem['reason']}", width, "     ",
-                            "   ")
+        yield from _wrapped(
+            f"line {problem['line']}, {name}: {problem['reason']}", width, "     ", "   "
+        )

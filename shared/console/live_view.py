@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
+from shared.clock import clock
 from shared.console.plain_lines import is_step
 from shared.console.tally import Tally
-from shared.clock import clock
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
 
@@ -154,7 +154,10 @@ class LiveView:
         elif kind == "busy":
             lane.shares.append(float(report.get("share", 0)))
             lane.memory_mb = int(report.get("memory_mb", 0))
-            lane.cached, lane.to_cache = int(report.get("cached", 0)), int(report.get("to_cache", 0))
+            lane.cached, lane.to_cache = (
+                int(report.get("cached", 0)),
+                int(report.get("to_cache", 0)),
+            )
             self._queue_depth = int(report.get("queue_depth", self._queue_depth))
         elif kind == "metrics" and report.get("val_loss") is not None:
             self._val_loss = float(report["val_loss"])

@@ -34,7 +34,9 @@ _WIDTH_INCHES = 10.0
 
 
 def draw(
-    describe: str, height_inches: float, paint: Callable[[Figure], None],
+    describe: str,
+    height_inches: float,
+    paint: Callable[[Figure], None],
     width_inches: float = _WIDTH_INCHES,
 ) -> str:
     """The SVG of a figure that `paint` fills; `describe` is read to those who can't see it."""
@@ -45,7 +47,7 @@ def draw(
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg"):]
+    svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
@@ -55,7 +57,10 @@ def draw(
 
 
 def bars(
-    describe: str, histogram: dict, label: str, height_inches: float = 2.4,
+    describe: str,
+    histogram: dict,
+    label: str,
+    height_inches: float = 2.4,
     width_inches: float = 5.6,
 ) -> str:
     """A histogram of {"edges", "counts"}."""
@@ -64,8 +69,15 @@ def bars(
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         widths = [high - low for low, high in itertools.pairwise(edges)]
-        axes.bar(edges[:-1], counts, width=widths, align="edge", color=MODEL, edgecolor="none",
-                 alpha=0.85)
+        axes.bar(
+            edges[:-1],
+            counts,
+            width=widths,
+            align="edge",
+            color=MODEL,
+            edgecolor="none",
+            alpha=0.85,
+        )
         axes.set_xlabel(label)
         axes.set_ylabel("utterances")
         axes.grid(visible=False, axis="x")
@@ -74,8 +86,14 @@ def bars(
 
 
 def legend_above(axes: Axes, columns: int) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2,
-                handlelength=1.2, columnspacing=1.4)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=columns,
+        borderaxespad=0.2,
+        handlelength=1.2,
+        columnspacing=1.4,
+    )
 
 
 def plain_ticks(axes: Axes) -> None:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
+from shared.clock import clock
+from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config
 from shared.console import report_pictures
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
 from shared.console.run_story import RunStory, number, read_run
-from shared.clock import clock
-from shared.config.option import rules_of
-from shared.run.files import write_file
-from shared.run.directory import RunDirectory
-from shared.run.environment import versions_here
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
+from shared.run.directory import RunDirectory
+from shared.run.environment import versions_here
+from shared.run.files import write_file
 
 _MOST_ROWS = 500
 
@@ -55,10 +55,13 @@ def report_page(story: RunStory, ending: str) -> str:
                 "Where the time went",
                 panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),
                 paragraph(_verdict(story)),
-                paragraph("Blue: the model process at work. Red: the model process waiting, and "
-                          "what for. Orange: making a batch and bringing it to the model's device, "
-                          "which goes on at the same time; reading and decoding are added up over the "
-                          "reader threads.", "soft"),
+                paragraph(
+                    "Blue: the model process at work. Red: the model process waiting, and "
+                    "what for. Orange: making a batch and bringing it to the model's device, "
+                    "which goes on at the same time; reading and decoding are added up over the "
+                    "reader threads.",
+                    "soft",
+                ),
             ),
             section("Padding and speed", panel(report_pictures.pace(story))),
         ]
@@ -95,10 +98,16 @@ def _facts(story: RunStory) -> str:
         ]
         if story.validations:
             best = min(story.validations, key=lambda record: number(record, "val_mel"))
-            pairs.append((_rounded(number(best, "val_mel")),
-                          f"best held-out mel error, step {best['step']:,}"))
+            pairs.append(
+                (
+                    _rounded(number(best, "val_mel")),
+                    f"best held-out mel error, step {best['step']:,}",
+                )
+            )
         if len(share):
-            pairs.append((f"{np.median(share):.0%}", f"{story.device('model')} busy (median second)"))
+            pairs.append(
+                (f"{np.median(share):.0%}", f"{story.device('model')} busy (median second)")
+            )
         pairs.append((f"{_wait_share(story):.1%}", "of its time waiting for data"))
     pairs += [
         (f"{len(story.quarantine):,}", "utterances left out"),
@@ -146,8 +155,14 @@ def _verdict(story: RunStory) -> str:
 
 def _quarantine(records: list[dict]) -> str:
     rows = [
-        [r.get("line", ""), r.get("id", ""), r.get("path", ""), r.get("kind", ""),
-         r.get("reason", ""), r.get("from_batch", "the start")]
+        [
+            r.get("line", ""),
+            r.get("id", ""),
+            r.get("path", ""),
+            r.get("kind", ""),
+            r.get("reason", ""),
+            r.get("from_batch", "the start"),
+        ]
         for r in records[:_MOST_ROWS]
     ]
     if not rows:
@@ -155,8 +170,11 @@ def _quarantine(records: list[dict]) -> str:
     more = _and_more(len(records), "quarantine.jsonl")
     titles = ("line", "id", "file", "kind", "reason", "from batch")
     listed = table(titles, rows)
-    return section(f"Left out: {len(records):,}",
-                   listed if len(rows) <= 20 else folded("Every one of them", listed), more)
+    return section(
+        f"Left out: {len(records):,}",
+        listed if len(rows) <= 20 else folded("Every one of them", listed),
+        more,
+    )
 
 
 def _and_more(count: int, file: str) -> str:

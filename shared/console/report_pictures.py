@@ -40,8 +40,9 @@ def busy_windows(story: RunStory) -> tuple[np.ndarray, np.ndarray]:
     for clock_s, record in zip(story.clock_s, story.steps, strict=True):
         windows = numbers(record, "model_gpu_busy")
         begin_s = clock_s - len(windows) if before_s is None else before_s
-        when_s += [begin_s + (clock_s - begin_s) * (i + 1) / len(windows)
-                   for i in range(len(windows))]
+        when_s += [
+            begin_s + (clock_s - begin_s) * (i + 1) / len(windows) for i in range(len(windows))
+        ]
         share += windows
         before_s = clock_s
     return np.array(when_s), np.array(share)
@@ -83,8 +84,7 @@ def gpus_and_queue(story: RunStory) -> str:
             for pause_s in story.pauses_s:
                 axes.axvline(pause_s / unit_s, color=BAD, linewidth=1, linestyle=(0, (2, 2)))
 
-    return draw("Busy share of both sides, and queue depth, over time", 4.6,
-                paint)
+    return draw("Busy share of both sides, and queue depth, over time", 4.6, paint)
 
 
 def losses(story: RunStory) -> str:
@@ -100,8 +100,15 @@ def losses(story: RunStory) -> str:
         _line(left, steps, loss, MODEL, "training")
         if checked:
             marker = "o" if len(checked) < _MARKED_POINTS else None
-            left.plot(checked, val_loss, color=GOOD, marker=marker, markersize=4, linewidth=1.6,
-                      label="validation")
+            left.plot(
+                checked,
+                val_loss,
+                color=GOOD,
+                marker=marker,
+                markersize=4,
+                linewidth=1.6,
+                label="validation",
+            )
         left.set_ylabel("loss")
         for part, colour in zip(parts, SERIES, strict=False):
             values = np.array([number(record, part) for record in story.steps])
@@ -137,8 +144,9 @@ def time_spent(story: RunStory) -> str:
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         places = range(len(rows))
-        axes.barh(places, [ms for _, ms, _ in rows], color=[c for *_, c in rows], height=0.62,
-                  alpha=0.9)
+        axes.barh(
+            places, [ms for _, ms, _ in rows], color=[c for *_, c in rows], height=0.62, alpha=0.9
+        )
         axes.set_yticks(places, [name for name, *_ in rows])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
@@ -211,9 +219,14 @@ def _line(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str, ban
     if len(x) > _MOST_POINTS:
         pieces_x, pieces_y = np.array_split(x, _MOST_POINTS), np.array_split(y, _MOST_POINTS)
         if band:
-            low, high = np.array([
-                np.percentile(p[np.isfinite(p)], [5, 95]) if np.isfinite(p).any()
-                else (np.nan, np.nan) for p in pieces_y]).T
+            low, high = np.array(
+                [
+                    np.percentile(p[np.isfinite(p)], [5, 95])
+                    if np.isfinite(p).any()
+                    else (np.nan, np.nan)
+                    for p in pieces_y
+                ]
+            ).T
             middle = [piece.mean() for piece in pieces_x]
             axes.fill_between(middle, low, high, color=colour, alpha=0.22, linewidth=0)
         x = np.array([piece.mean() for piece in pieces_x])

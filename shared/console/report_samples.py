@@ -63,7 +63,9 @@ def _sample(wav: Path, picture: Path) -> str:
     if image:
         words = f"alignment and mel of sample {wav.stem}"
         drawn = f'<img src="{image}" alt="{text(words)}">'
-    return f'<div class="panel">{drawn}<audio controls preload="metadata" src="{sound}"></audio></div>'
+    return (
+        f'<div class="panel">{drawn}<audio controls preload="metadata" src="{sound}"></audio></div>'
+    )
 
 
 def _data_uri(path: Path) -> str:

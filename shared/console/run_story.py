@@ -46,7 +46,7 @@ class RunStory:
     devices: dict[str, list[str]]  # by role, the same
 
     def device(self, role: str) -> str:
-        """"data GPU" or "data CPU", as it was."""
+        """ "data GPU" or "data CPU", as it was."""
         on_cpu = self.devices.get(role) == ["CPU"]
         return f"{role} {'CPU' if on_cpu else 'GPU'}"
 
@@ -144,9 +144,7 @@ def _seconds(stamp: str) -> float:
         return math.nan
 
 
-def _running_clock(
-    times_s: list[float], starts_s: list[float]
-) -> tuple[list[float], list[float]]:
+def _running_clock(times_s: list[float], starts_s: list[float]) -> tuple[list[float], list[float]]:
     """Seconds since the first logged step, pauses left out; and where those were.
 
     `starts_s`: when the run was started, or gone on with, as far as it is written down.

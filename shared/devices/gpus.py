@@ -146,7 +146,10 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
             f"Multi-GPU requires at least 2 GPUs, found {len(gpus)}\n   Leave out --data-gpu and "
             "--model-gpu to train with what there is, or try --fake-gpus 2."
         )
-    for name, index in [*(("data_gpu", i) for i in config.data_gpu), ("model_gpu", config.model_gpu)]:
+    for name, index in [
+        *(("data_gpu", i) for i in config.data_gpu),
+        ("model_gpu", config.model_gpu),
+    ]:
         if not 0 <= index < len(gpus):
             raise PlacementError(f"Invalid {name}={index}, must be 0-{len(gpus) - 1}")
     if config.model_gpu in config.data_gpu:

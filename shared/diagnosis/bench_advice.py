@@ -26,8 +26,9 @@ def advise(found: dict) -> dict:
         gain = multi["audio_seconds_per_s"] / max(1e-9, single["audio_seconds_per_s"])
         if gain >= _NOTICEABLE:
             chosen, flags = multi, list(multi["flags"])
-            why.append(f"Multi-GPU mode trains {100 * (gain - 1):.0f} % faster than single-GPU "
-                       "mode.")
+            why.append(
+                f"Multi-GPU mode trains {100 * (gain - 1):.0f} % faster than single-GPU mode."
+            )
         else:
             why.append("A second GPU for the data brings nothing here; leave it to other work.")
     parts = found["limits"][chosen["limit"]]
@@ -36,11 +37,15 @@ def advise(found: dict) -> dict:
     needed = batches_to_cover(parts)
     if needed > found["buffer_size"]:
         more_flags += ["--buffer-size", str(needed)]
-        why.append(f"The data side once paused for {parts['data']['longest_gap_s']:.1f} s, which "
-                   f"takes {needed} batches to bridge.")
+        why.append(
+            f"The data side once paused for {parts['data']['longest_gap_s']:.1f} s, which "
+            f"takes {needed} batches to bridge."
+        )
     if max(mode["share_of_limit"] for mode in found["modes"]) > _IMPOSSIBLE:
-        why.append("A mode was faster than its limit, so something else was using this machine: "
-                   "measure again when it is quiet.")
+        why.append(
+            "A mode was faster than its limit, so something else was using this machine: "
+            "measure again when it is quiet."
+        )
     if found["fake_gpus"]:
         why.append("Fake GPUs are shares of this CPU: measure again where the real ones are.")
     return {"flags": flags + more_flags, "why": why}
@@ -61,12 +66,16 @@ def _of_the_slower_side(parts: dict[str, dict], found: dict) -> tuple[list[str],
     why = [f"Making batches is the limit in the first epoch: the model could take {times} as much."]
     needed_mb = math.ceil(found["frames"] * _FEATURE_BYTES_PER_FRAME / 2**20)
     if needed_mb <= found["cache_megabytes"]:
-        why.append(f"From the second epoch on the features come out of memory: all of them take "
-                   f"{needed_mb:,} MB, and --cache-megabytes allows {found['cache_megabytes']:,}.")
+        why.append(
+            f"From the second epoch on the features come out of memory: all of them take "
+            f"{needed_mb:,} MB, and --cache-megabytes allows {found['cache_megabytes']:,}."
+        )
         return [], why
     if needed_mb <= found["memory_megabytes"] / 2:
-        why.append(f"All features take {needed_mb:,} MB, more than --cache-megabytes allows, and "
-                   f"there is memory for them: {found['memory_megabytes']:,} MB.")
+        why.append(
+            f"All features take {needed_mb:,} MB, more than --cache-megabytes allows, and "
+            f"there is memory for them: {found['memory_megabytes']:,} MB."
+        )
         return ["--cache-megabytes", str(needed_mb)], why
     why.append(f"All features take {needed_mb:,} MB, too much for memory; a disk can hold them.")
     return ["--cache", "disk", "--cache-megabytes", str(needed_mb)], why

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable
 
 from shared.config.settings import Config
-from shared.plan.plan_of_run import num_data_workers
 from shared.diagnosis.wait_attribution import (
     ABSENT,
     CAUSES,
@@ -21,6 +20,7 @@ from shared.diagnosis.wait_attribution import (
     SERIALISING,
     TRANSPORT,
 )
+from shared.plan.plan_of_run import num_data_workers
 
 WAITS_FROM = 0.05  # of the time; a model that waits less has nothing to win
 _BUSY = 0.85  # a device or cores in use for so long have no room for more

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from shared.errors import TandemError
-from shared.worker.process_guard import guard_worker
-from shared.launching.supervisor import status_in_words
 from shared.launching.places import child_environment
+from shared.launching.supervisor import status_in_words
+from shared.worker.process_guard import guard_worker
 
 _EXIT_INTERRUPTED = 130
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from shared.console.progress_line import ProgressLine
 from shared.errors import DataError, TandemError
 from shared.launching.foreground_child import ending_in_words
-from shared.console.progress_line import ProgressLine
-from shared.run.directory import RunDirectory
 from shared.launching.places import child_environment
+from shared.run.directory import RunDirectory
 
 
 def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = False) -> dict:

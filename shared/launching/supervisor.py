@@ -217,7 +217,9 @@ class Supervisor:
         if isinstance(event, Looked):
             worker = self._workers[event.worker]
             since_s = worker.stopped_since_s if event.is_stopped else None
-            worker.stopped_since_s = event.now_s if event.is_stopped and since_s is None else since_s
+            worker.stopped_since_s = (
+                event.now_s if event.is_stopped and since_s is None else since_s
+            )
             return []
         if isinstance(event, StopAsked):
             return self._stop(event.now_s)

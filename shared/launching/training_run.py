@@ -13,15 +13,15 @@ import sys
 import time
 from collections.abc import Callable
 
-from shared.launching import supervisor as supervision
-from shared.config.settings import Config
 from shared.clock import machine_s
-from shared.stream.endpoints import default_endpoint, remove_socket
+from shared.config.settings import Config
 from shared.devices.gpus import Gpu, Placement, worker_environment
-from shared.worker.decoding_record import SUSPECTS_VARIABLE
-from shared.run.directory import RunDirectory
-from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
+from shared.launching import supervisor as supervision
 from shared.launching.places import WorkerProcess
+from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
+from shared.run.directory import RunDirectory
+from shared.stream.endpoints import default_endpoint, remove_socket
+from shared.worker.decoding_record import SUSPECTS_VARIABLE
 
 START_VARIABLE = "TANDEM_STARTED_AT"
 RESTART_VARIABLE = "TANDEM_RESTARTED"
@@ -163,7 +163,9 @@ class TrainingRun:
             self._act(supervision.StopAsked(time.monotonic()))
             if not was_stopping:
                 name = signal.Signals(number).name
-                self._say(f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)")
+                self._say(
+                    f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)"
+                )
 
     def _notice_exits(self) -> None:
         for name, child in list(self._children.items()):

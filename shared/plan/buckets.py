@@ -143,7 +143,9 @@ def count_batches(
     # For each surplus that can arrive at a bucket: the cheapest way to get there.
     arrivals = {0: (0, ())}
     last = len(frames) - 1
-    for bucket, (own, length) in enumerate(zip(rows_of_bucket.tolist(), frames.tolist())):
+    for bucket, (own, length) in enumerate(
+        zip(rows_of_bucket.tolist(), frames.tolist(), strict=True)
+    ):
         departures = {}
         for surplus, (cost, ways) in arrivals.items():
             whole, rest = divmod(own + surplus, rows_per_batch)
@@ -195,4 +197,6 @@ def _shapes(
     symbols = np.zeros(len(frames), dtype=np.int64)
     np.maximum.at(symbols, np.searchsorted(frames, num_frames), num_symbols)
     symbols = round_up(np.maximum.accumulate(symbols))
-    return tuple(BucketShape(rows_per_batch, int(s), int(f)) for s, f in zip(symbols, frames))
+    return tuple(
+        BucketShape(rows_per_batch, int(s), int(f)) for s, f in zip(symbols, frames, strict=True)
+    )

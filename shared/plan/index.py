@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -28,10 +29,18 @@ _HASH_PIECE_BYTES = 1 << 24
 _DTYPES = {"U8": np.uint8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "F32": np.float32}
 # name -> dtype of the columns with one number per row
 _NUMBERS = {
-    "root": np.uint8, "line": np.int32, "split": np.uint8, "sample_rate": np.int32,
-    "start": np.int64, "num_samples": np.int64, "num_channels": np.int16,
-    "num_frames": np.int32, "speaker": np.int32, "num_symbols": np.int32,
-    "file_size": np.int64, "file_mtime_ns": np.int64,
+    "root": np.uint8,
+    "line": np.int32,
+    "split": np.uint8,
+    "sample_rate": np.int32,
+    "start": np.int64,
+    "num_samples": np.int64,
+    "num_channels": np.int16,
+    "num_frames": np.int32,
+    "speaker": np.int32,
+    "num_symbols": np.int32,
+    "file_size": np.int64,
+    "file_mtime_ns": np.int64,
 }
 _NOT_IN_FINGERPRINT = ("file_size", "file_mtime_ns", "line")
 _STATISTICS = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
@@ -65,11 +74,11 @@ class StringColumn:
 
     def __getitem__(self, row: int) -> str:
         row = range(len(self))[row]
-        return self.blob[self.offsets[row]:self.offsets[row + 1]].tobytes().decode("utf-8")
+        return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes().decode("utf-8")
 
     def to_list(self) -> list[str]:
         blob, offsets = self.blob.tobytes(), self.offsets.tolist()
-        return [blob[a:b].decode("utf-8") for a, b in zip(offsets, offsets[1:], strict=False)]
+        return [blob[a:b].decode("utf-8") for a, b in itertools.pairwise(offsets)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +93,7 @@ class RaggedColumn:
 
     def __getitem__(self, row: int) -> np.ndarray:
         row = range(len(self))[row]
-        return self.values[self.offsets[row]:self.offsets[row + 1]]
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +183,13 @@ class Index:
 
 
 _FACTS = (
-    "symbol_table", "speakers", *_STATISTICS, "text", "left_out", "preparation", "fingerprint",
+    "symbol_table",
+    "speakers",
+    *_STATISTICS,
+    "text",
+    "left_out",
+    "preparation",
+    "fingerprint",
 )
 
 
@@ -203,7 +218,7 @@ def _fingerprint(index: Index) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         raw = array.reshape(-1).view(np.uint8)
         for at in range(0, len(raw), _HASH_PIECE_BYTES):
-            digest.update(raw[at:at + _HASH_PIECE_BYTES])
+            digest.update(raw[at : at + _HASH_PIECE_BYTES])
     facts = {name: getattr(index, name) for name in ("symbol_table", "speakers", *_STATISTICS)}
     facts["text"] = {name: index.text.get(name) for name in ("frontend", "language")}
     digest.update(json.dumps(facts, sort_keys=True).encode())
@@ -222,7 +237,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if header_bytes > min(_HEADER_LIMIT_BYTES, size - 8):
         raise _Damage("its header is cut short or was never one")
     try:
-        header = json.loads(data[8:8 + header_bytes].tobytes())
+        header = json.loads(data[8 : 8 + header_bytes].tobytes())
         metadata = header.pop("__metadata__")
         if metadata["format"] != _FORMAT:
             raise _Damage("it is another kind of file")
@@ -230,7 +245,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             raise _Damage(
                 f"its format is version {metadata['version']}, this program reads {FORMAT_VERSION}"
             )
-        body = data[8 + header_bytes:]
+        body = data[8 + header_bytes :]
         return {name: _view(body, entry) for name, entry in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _Damage("its header is damaged") from None
@@ -287,9 +302,15 @@ def _check(index: Index) -> None:
     if not np.isfinite(statistics).all() or not np.isfinite(index.mel_basis).all():
         raise _Damage("a statistic of it is not finite")
     limits = {
-        "root": (0, 1), "split": (0, 1), "start": (0, None), "num_samples": (1, None),
-        "num_channels": (1, None), "sample_rate": (1, None), "num_frames": (1, None),
-        "num_symbols": (1, None), "speaker": (0, len(index.speakers) - 1),
+        "root": (0, 1),
+        "split": (0, 1),
+        "start": (0, None),
+        "num_samples": (1, None),
+        "num_channels": (1, None),
+        "sample_rate": (1, None),
+        "num_frames": (1, None),
+        "num_symbols": (1, None),
+        "speaker": (0, len(index.speakers) - 1),
     }
     for name, (lowest, highest) in limits.items():
         _check_range(name, getattr(index, name), lowest, highest)
@@ -298,8 +319,12 @@ def _check(index: Index) -> None:
 
 def _check_offsets(name: str, values: np.ndarray, offsets: np.ndarray, rows: int, dtype) -> None:
     fits = (
-        values.dtype == dtype and values.ndim == 1 and offsets.dtype == np.int64
-        and offsets.shape == (rows + 1,) and offsets[0] == 0 and offsets[-1] == len(values)
+        values.dtype == dtype
+        and values.ndim == 1
+        and offsets.dtype == np.int64
+        and offsets.shape == (rows + 1,)
+        and offsets[0] == 0
+        and offsets[-1] == len(values)
         and bool((offsets[1:] >= offsets[:-1]).all())
     )
     if not fits:
@@ -307,7 +332,5 @@ def _check_offsets(name: str, values: np.ndarray, offsets: np.ndarray, rows: int
 
 
 def _check_range(name: str, values: np.ndarray, lowest: int, highest: int | None) -> None:
-    if len(values) and (
-        values.min() < lowest or (highest is not None and values.max() > highest)
-    ):
+    if len(values) and (values.min() < lowest or (highest is not None and values.max() > highest)):
         raise _Damage(f"column {name} holds an impossible number")

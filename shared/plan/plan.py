@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shared.errors import ConfigError, DataError
 from shared.plan.buckets import (
     BucketShape,
     assign_buckets,
@@ -21,7 +22,6 @@ from shared.plan.buckets import (
     count_batches,
     one_shape,
 )
-from shared.errors import ConfigError, DataError
 from shared.plan.exclusions import Exclusions
 from shared.plan.stream_layout import StreamLayout
 
@@ -307,7 +307,9 @@ class Plan:
         batches = np.concatenate(
             [
                 _dealt(rows, int(num_batches), self.buckets[0].rows)
-                for rows, num_batches in zip(np.split(shuffled, cuts), self._counts.num_batches)
+                for rows, num_batches in zip(
+                    np.split(shuffled, cuts), self._counts.num_batches, strict=True
+                )
             ]
         )
         buckets = np.repeat(np.arange(len(self.buckets)), self._counts.num_batches)
@@ -342,7 +344,7 @@ class Plan:
         references = np.full(len(rows), FILLER, dtype=np.int64)
         real = np.flatnonzero(rows != FILLER)
         choices = hash_counters(self.seed, _REFERENCE, epoch, rows[real]).tolist()
-        for slot, choice in zip(real.tolist(), choices):
+        for slot, choice in zip(real.tolist(), choices, strict=True):
             row = int(rows[slot])
             clips = self._train_clips.of(self._speaker[row])
             if not len(clips):

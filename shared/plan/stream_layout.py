@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from shared.errors import ConfigError
 
-
 # A run that the clock ends can not say before where its last validation comes in the stream. It has
 # numbers of its own, which no training batch ever reaches.
 LAST_VALIDATION = 1 << 48

@@ -89,7 +89,9 @@ class RunDirectory:
         Raises:
             InputError: another process has it.
         """
-        descriptor = os.open(self.path / f".{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self.path / f".{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

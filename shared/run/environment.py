@@ -7,8 +7,8 @@ import json
 import platform
 
 from shared.devices.gpus import Gpu, Placement, driver_version
-from shared.run.files import write_file
 from shared.run.directory import RunDirectory
+from shared.run.files import write_file
 
 _PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
 

@@ -17,7 +17,7 @@ def trim(mono: np.ndarray, rate: int, trim_db: float) -> tuple[int, int]:
     num_blocks = len(mono) // block
     if num_blocks < 2:
         return 0, len(mono)
-    blocks = mono[:num_blocks * block].reshape(num_blocks, block)
+    blocks = mono[: num_blocks * block].reshape(num_blocks, block)
     power = np.einsum("ij,ij->i", blocks, blocks) / block
     peak = max(float(mono.max()), -float(mono.min()))
     loud = np.flatnonzero(power > (peak * 10 ** (-trim_db / 20)) ** 2)

@@ -16,9 +16,9 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from shared.errors import ProtocolError, VersionError
 from shared.stream import messages
 from shared.stream.array_block import ArrayBlock, offsets_of
-from shared.errors import ProtocolError, VersionError
 from shared.stream.messages import PROTOCOL_VERSION, Envelope
 
 MAX_HEADER_BYTES = 256 * 1024

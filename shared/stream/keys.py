@@ -1,7 +1,7 @@
 """Key files: who may listen, who may connect. CURVE keys in TOML that only their owner can read.
 
-    model_worker.key   the model process's key pair, and the public keys that it lets in
-    NAME.key           a data process's key pair, and the model process's public key
+model_worker.key   the model process's key pair, and the public keys that it lets in
+NAME.key           a data process's key pair, and the model process's public key
 """
 
 from __future__ import annotations

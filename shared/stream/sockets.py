@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import zmq
 
+from shared.errors import ConfigError, ProtocolError, TandemError
 from shared.stream import codec
 from shared.stream.batch_memory import BatchMemory, PeerMemory
 from shared.stream.connections import Doorway
 from shared.stream.endpoints import CHOOSE_ANOTHER, take_endpoint
-from shared.errors import ConfigError, ProtocolError, TandemError
 from shared.stream.key_check import FAILURES, HandshakeWatch, set_client_keys
 from shared.stream.keys import ClientKeys, ServerKeys
 from shared.stream.messages import Envelope, Hello, Introduce, Message, Welcome
@@ -159,9 +159,7 @@ class ServerSocket:
                     sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size
                 )
             pid, _, _ = _CREDENTIALS.unpack(packed)
-            return PeerMemory(
-                pid, hello.memory_descriptor, hello.memory_slot_bytes, hello.memory
-            )
+            return PeerMemory(pid, hello.memory_descriptor, hello.memory_slot_bytes, hello.memory)
         except (OSError, TypeError, ValueError) as error:
             log.info("the batches of %r come through the socket: %s", hello.worker[:128], error)
             return None

@@ -16,12 +16,12 @@ from shared.config.flags import PlainParser
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
-from shared.errors import GpuError, InputError, TandemError
 from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
+from shared.errors import GpuError, InputError, TandemError
+from shared.launching.supervisor import EXIT_INTERRUPTED
+from shared.run.directory import RunDirectory
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Reporter
-from shared.run.directory import RunDirectory
-from shared.launching.supervisor import EXIT_INTERRUPTED
 
 log = logging.getLogger(__name__)
 
@@ -32,19 +32,25 @@ def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
     parser.add_argument("--run", required=True, metavar="DIR", help="a prepared run directory")
     parser.add_argument("--gpu", type=int, metavar="N", help="GPU to use (default: as configured)")
     parser.add_argument("--name", help="name in logs and messages")
-    parser.add_argument(endpoint_flag, dest="endpoint", metavar="ENDPOINT",
-                        help="ipc:///PATH or tcp://127.0.0.1:PORT (default: the run's own)")
-    parser.add_argument("--keys", metavar="PATH", help="key file, or folder of 'launcher.py keys', "
-                        "for tcp://HOST:PORT (default: as configured)")
+    parser.add_argument(
+        endpoint_flag,
+        dest="endpoint",
+        metavar="ENDPOINT",
+        help="ipc:///PATH or tcp://127.0.0.1:PORT (default: the run's own)",
+    )
+    parser.add_argument(
+        "--keys",
+        metavar="PATH",
+        help="key file, or folder of 'launcher.py keys', "
+        "for tcp://HOST:PORT (default: as configured)",
+    )
     return parser
 
 
 _PREPARE = "Make one with 'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
 
 
-def open_run(
-    flags: argparse.Namespace, remedy: str = _PREPARE
-) -> tuple[RunDirectory, Config]:
+def open_run(flags: argparse.Namespace, remedy: str = _PREPARE) -> tuple[RunDirectory, Config]:
     """The run directory and its configuration.
 
     Raises:

@@ -7,8 +7,8 @@ import fuzz
 import pytest
 from fuzz_messages import damaged_message
 
-from shared.stream import codec
 from shared.errors import ProtocolError
+from shared.stream import codec
 
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)

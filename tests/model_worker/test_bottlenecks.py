@@ -15,24 +15,25 @@ import soundfile
 import zmq
 
 from data_worker import assembly
-from data_worker.speech import audio
-from data_worker.stream import serving, spare as standing_by
-from data_worker.speech.features import FeatureExtractor
 from data_worker.preparation.prepare import prepare
+from data_worker.speech import audio
+from data_worker.speech.features import FeatureExtractor
+from data_worker.stream import serving
+from data_worker.stream import spare as standing_by
 from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.config.settings import Config, DataConfig
 from shared.devices.cores import BusyMeter
-from shared.plan.exclusions import Exclusions
-from shared.plan.plan import Plan
-from shared.worker.decoding_record import ReadingRecord
-from shared.worker.reports import Reporter
-from shared.plan.plan_of_run import settings_fingerprint
-from shared.stream.sockets import ClientSocket, ServerSocket
 from shared.diagnosis.verdict import Measured, judge
 from shared.diagnosis.wait_attribution import attribute
+from shared.plan.exclusions import Exclusions
+from shared.plan.plan import Plan
+from shared.plan.plan_of_run import settings_fingerprint
+from shared.stream.sockets import ClientSocket, ServerSocket
+from shared.worker.decoding_record import ReadingRecord
+from shared.worker.reports import Reporter
 
 DEADLINE_S = 60.0
 NUM_CLIPS, BATCH_SIZE = 24, 2
@@ -195,8 +196,9 @@ def test_the_slow_part_is_named(slow, trial, corpus, extractor, tmp_path, monkey
         read = soundfile.SoundFile.read
         monkeypatch.setattr(soundfile.SoundFile, "read", slowed(read, per_file_s))
     elif slow == "features":
-        monkeypatch.setattr(FeatureExtractor, "__call__",
-                            slowed(FeatureExtractor.__call__, pause_s))
+        monkeypatch.setattr(
+            FeatureExtractor, "__call__", slowed(FeatureExtractor.__call__, pause_s)
+        )
     tmp_path.chmod(0o700)
     link_pause_s = pause_s if slow == "transport" else 0.0
     step_s = 1.5 * pause_s if slow == "" else USUAL_STEP_S

@@ -1,5 +1,6 @@
 """The waiting before the first step: it ends when there is nothing to wait for, and is never silent."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -76,7 +77,7 @@ def test_it_says_every_second_that_it_lives_and_silence_would_be_noticed(monkeyp
     assert waiting.told[0] == ("waiting for data", WAITING_DEADLINE_S)
     told_s = [moment for moment in waiting.told if isinstance(moment, float)]
     assert 38 <= len(told_s) <= 42
-    assert max(b - a for a, b in zip(told_s, told_s[1:], strict=False)) < 1.2
+    assert max(b - a for a, b in itertools.pairwise(told_s)) < 1.2
     assert 0 < WAITING_DEADLINE_S <= 10.0
 
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from model_worker import training_loop
-from model_worker.training import state as training_state
 from model_worker.checkpoints.store import NotFiniteError
+from model_worker.training import state as training_state
 from model_worker.training.schedule import Schedule
-from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, RollBack, TrainingLoop
 from model_worker.training.state import Position
+from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, RollBack, TrainingLoop
 from shared.config.settings import Config, TrainingConfig
 from shared.plan.stream_layout import StreamLayout
 

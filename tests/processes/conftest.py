@@ -152,7 +152,9 @@ class Runs:
 
     def logs(self, name: str) -> str:
         found = sorted((self.folder / name).glob("*.log"))
-        return "".join(f"\n== {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in found)
+        return "".join(
+            f"\n== {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in found
+        )
 
     def audit(self, name: str) -> bytes:
         return (self.folder / name / "audit.jsonl").read_bytes()

@@ -157,7 +157,9 @@ def test_a_new_voice_begins_with_the_weights_of_another(trained):
 
 def test_the_demo_ends_by_the_clock_with_a_validated_voice_that_speaks(checkout, undisturbed):
     assert the_documented("make demo")
-    recipe = re.search(r"^demo:.*\n\t\.venv/bin/(.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    recipe = re.search(
+        r"^demo:.*\n\t\.venv/bin/(.*)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     (checkout.folder / "demo").mkdir()
     (checkout.folder / "demo" / "corpus").symlink_to(checkout.corpus)
     began_s = (undisturbed.folder / "run" / "config.toml").stat().st_mtime

@@ -21,7 +21,12 @@ REPORT_SECTIONS = [
     "Restarts", "Configuration", "Devices and versions",
 ]  # fmt: skip
 DATA_SECTIONS = [
-    "Rows that would not be used: 2", "Lengths", "Worth a look", "Suggested", "Speakers", "Symbols",
+    "Rows that would not be used: 2",
+    "Lengths",
+    "Worth a look",
+    "Suggested",
+    "Speakers",
+    "Symbols",
 ]
 WIDE, NARROW = 1200, 400
 LOOK = """(async () => {

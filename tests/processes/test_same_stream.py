@@ -24,9 +24,7 @@ from documents import the_documented
         ("--data-workers", "3", "--cache", "off", "--endpoint", "PORT"),
     ],
 )
-def test_the_audit_is_the_same_with_any_workers_buffer_cache_and_endpoint(
-    runs, undisturbed, flags
-):
+def test_the_audit_is_the_same_with_any_workers_buffer_cache_and_endpoint(runs, undisturbed, flags):
     flags = [f"tcp://127.0.0.1:{free_port()}" if flag == "PORT" else flag for flag in flags]
     runs.finish("run", "--max-steps", "14", *flags)
     assert runs.audit("run") == undisturbed.audit("run")

@@ -20,8 +20,14 @@ def validate(tmp_path, *arguments):
     environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime)}
     environment.pop("TANDEM_FAKE_GPUS", None)
     return subprocess.run(
-        [sys.executable, "launcher.py", "validate", *arguments], cwd=ROOT, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False,
+        [sys.executable, "launcher.py", "validate", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
     )
 
 

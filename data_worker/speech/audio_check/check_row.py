@@ -39,8 +39,11 @@ def check_row(row: Row, settings: CheckSettings) -> Usable | LeftOut:
     if not row.text:
         return leave_out(row, BAD, "its text is empty")
     if len(row.text) > MAX_TEXT_CHARACTERS:
-        return leave_out(row, BAD, f"its text has {len(row.text):,} characters; at most "
-                                   f"{MAX_TEXT_CHARACTERS:,} are read")
+        return leave_out(
+            row,
+            BAD,
+            f"its text has {len(row.text):,} characters; at most {MAX_TEXT_CHARACTERS:,} are read",
+        )
     symbols, unspoken = _frontend(settings.frontend, settings.language).symbols(row.text)
     if not symbols.strip():
         return leave_out(row, BAD, f"nothing in its text can be spoken ({row.text[:40]!r})")
@@ -51,6 +54,9 @@ def check_row(row: Row, settings: CheckSettings) -> Usable | LeftOut:
     num_frames = frames_of(resampled_length(found.num_samples, found.sample_rate))
     if num_frames < len(symbols) + 2:
         return leave_out(
-            row, FILTERED, f"its text has {len(symbols) + 2} symbols and its audio only "
-                           f"{num_frames} mel frames; each symbol needs one")
+            row,
+            FILTERED,
+            f"its text has {len(symbols) + 2} symbols and its audio only "
+            f"{num_frames} mel frames; each symbol needs one",
+        )
     return Usable(found, symbols, tuple(unspoken), num_frames)

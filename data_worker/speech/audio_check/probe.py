@@ -12,18 +12,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_worker.speech.pcm import as_float, read_stored
 from data_worker.speech.audio_check import wav_chunks
 from data_worker.speech.audio_check.heard import Heard, listen
 from data_worker.speech.formats.rows import BAD, FILTERED
+from data_worker.speech.pcm import as_float, read_stored
 from shared.speech.trimming import trim
 
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 384_000
 MAX_CHANNELS = 16
 SILENCE_PEAK = 1e-4  # -80 dB: below the last bit that anyone hears
 _BLOCK_FRAMES = 1 << 18
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
-          stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class ProbeSettings(NamedTuple):
@@ -81,8 +86,15 @@ def probe(root: str, relative: str, settings: ProbeSettings) -> Found:
             os.lseek(descriptor, 0, os.SEEK_SET)
             with soundfile.SoundFile(descriptor, closefd=False) as audio:
                 start, num_samples, heard = _look_inside(audio, settings)
-                return Found(audio.samplerate, audio.channels, start, num_samples,
-                             status.st_size, status.st_mtime_ns, heard)
+                return Found(
+                    audio.samplerate,
+                    audio.channels,
+                    start,
+                    num_samples,
+                    status.st_size,
+                    status.st_mtime_ns,
+                    heard,
+                )
         except soundfile.LibsndfileError as error:
             raise Unusable(BAD, f"is not audio that can be read ({_plain(error)})") from None
         except OSError as error:
@@ -100,8 +112,11 @@ def _inside(root: str, relative: str) -> str:
         home = os.path.realpath(root)
         real = os.path.realpath(path)
         if os.path.commonpath([home, real]) != home:
-            raise Unusable(BAD, f"{relative} leads out of the data folder"
-                                + (" by a symbolic link" if ".." not in relative else ""))
+            raise Unusable(
+                BAD,
+                f"{relative} leads out of the data folder"
+                + (" by a symbolic link" if ".." not in relative else ""),
+            )
         status = os.stat(path)
     except FileNotFoundError:
         raise Unusable(BAD, f"there is no file {relative}") from None
@@ -119,16 +134,18 @@ def _check_kind(status: os.stat_result) -> None:
         raise Unusable(BAD, "is empty (0 bytes)")
     # Root may read what nobody may; the process that trains may be someone else.
     if not status.st_mode & 0o444:
-        raise Unusable(BAD, "nobody may read it (mode "
-                            f"{stat.S_IMODE(status.st_mode):03o}); use chmod")
+        raise Unusable(
+            BAD, f"nobody may read it (mode {stat.S_IMODE(status.st_mode):03o}); use chmod"
+        )
 
 
 def _look_inside(audio, settings: ProbeSettings) -> tuple[int, int, Heard | None]:
     """Check header and samples; returns start and length of the stretch to train on."""
     rate, channels, claimed = audio.samplerate, audio.channels, audio.frames
     if not MIN_RATE_HZ <= rate <= MAX_RATE_HZ:
-        raise Unusable(BAD, f"its sample rate is {rate:,} Hz; expected {MIN_RATE_HZ:,} to "
-                            f"{MAX_RATE_HZ:,}")
+        raise Unusable(
+            BAD, f"its sample rate is {rate:,} Hz; expected {MIN_RATE_HZ:,} to {MAX_RATE_HZ:,}"
+        )
     if not 1 <= channels <= MAX_CHANNELS:
         raise Unusable(BAD, f"it has {channels} channels; expected 1 to {MAX_CHANNELS}")
     if claimed <= 0:
@@ -180,10 +197,10 @@ def _check_length(seconds: float, settings: ProbeSettings) -> None:
 
 def _refuse_length(seconds: float, settings: ProbeSettings) -> None:
     if seconds < settings.min_seconds:
-        raise Unusable(FILTERED, f"too short: {seconds:.2f} s, min_seconds is "
-                                 f"{settings.min_seconds:g}")
-    raise Unusable(FILTERED, f"too long: {seconds:,.2f} s, max_seconds is "
-                             f"{settings.max_seconds:g}")
+        raise Unusable(
+            FILTERED, f"too short: {seconds:.2f} s, min_seconds is {settings.min_seconds:g}"
+        )
+    raise Unusable(FILTERED, f"too long: {seconds:,.2f} s, max_seconds is {settings.max_seconds:g}")
 
 
 def _plain(error: Exception) -> str:

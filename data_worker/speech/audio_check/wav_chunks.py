@@ -33,8 +33,10 @@ def find_damage(file: BinaryIO, size: int) -> str:
                 length = long_size
             held = size - at - 8
             if length > held:
-                return (f"its header promises {length:,} bytes of audio, the file holds {held:,} "
-                        f"(cut short)")
+                return (
+                    f"its header promises {length:,} bytes of audio, the file holds {held:,} "
+                    f"(cut short)"
+                )
             if length == 0 or held == 0:
                 return "it has a header and no audio"
             return "" if has_format else "it has no format chunk"

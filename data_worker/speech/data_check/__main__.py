@@ -7,11 +7,11 @@ import sys
 import time
 
 from shared.commands.check_data import read_flags
+from shared.console.json_output import stdout_for_json_alone, write_json
+from shared.console.progress_line import ProgressLine
 from shared.errors import DataError
 from shared.launching.foreground_child import foreground_main
-from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.run.files import write_file
-from shared.console.progress_line import ProgressLine
 
 EXIT_USABLE, EXIT_SOME_LEFT_OUT, EXIT_UNUSABLE = 0, 1, 2
 

@@ -7,8 +7,6 @@ from collections import Counter
 
 import numpy as np
 
-from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
-from data_worker.speech.data_check.suggestions import suggest
 from data_worker.preparation.prepare import (
     Examined,
     Progress,
@@ -17,6 +15,8 @@ from data_worker.preparation.prepare import (
     refuse_unusable,
     split_of,
 )
+from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
+from data_worker.speech.data_check.suggestions import suggest
 from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row
 from shared.config.settings import Config
 from shared.devices.gpus import list_gpus
@@ -117,8 +117,11 @@ def _histogram(values: np.ndarray) -> dict:
     num_bins = max(1, int(np.ceil(high / width - first)))
     edges = (first + np.arange(num_bins + 1)) * width
     counts, _ = np.histogram(np.minimum(values, edges[-1]), edges)
-    return {"edges": [round(float(edge), 4) for edge in edges], "counts": counts.tolist(),
-            "last_is_open": bool(values.max() > edges[-1])}
+    return {
+        "edges": [round(float(edge), 4) for edge in edges],
+        "counts": counts.tolist(),
+        "last_is_open": bool(values.max() > edges[-1]),
+    }
 
 
 def _round_width(width: float) -> float:

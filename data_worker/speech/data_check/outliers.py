@@ -7,8 +7,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from data_worker.speech.audio_check.check_row import Usable
 from data_worker.preparation.prepare import Examined
+from data_worker.speech.audio_check.check_row import Usable
 from data_worker.speech.formats.rows import Row
 
 CLIPPING, NEAR_SILENCE, MOSTLY_SILENCE = "clipping", "near-silence", "mostly silence"
@@ -78,10 +78,14 @@ def _misfits(rows: list[Row], seconds: np.ndarray) -> list[dict]:
         if abs(distance[place]) <= limit:
             break
         what = "too much text" if distance[place] > 0 else "too little text"
-        found.append(_outlier(
-            MISFIT, rows[place],
-            f"{what} for its {seconds[place]:.2f} s: {rate[place]:.1f} characters per second, "
-            f"usual are {usual:.1f}"))
+        found.append(
+            _outlier(
+                MISFIT,
+                rows[place],
+                f"{what} for its {seconds[place]:.2f} s: {rate[place]:.1f} characters per second, "
+                f"usual are {usual:.1f}",
+            )
+        )
     return found
 
 

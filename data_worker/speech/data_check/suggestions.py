@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from data_worker.preparation.prepare import Examined
-from shared.plan.buckets import BucketShape, assign_buckets, choose_buckets, count_batches, one_shape
 from shared.config.settings import DataConfig
 from shared.devices.gpus import Gpu
+from shared.plan.buckets import (
+    BucketShape,
+    assign_buckets,
+    choose_buckets,
+    count_batches,
+    one_shape,
+)
 from shared.plan.index import TRAIN
 from shared.speech.mel import HOP, SAMPLE_RATE
 

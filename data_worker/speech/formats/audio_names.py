@@ -47,8 +47,12 @@ class AudioNames:
         """
         relative = self._inside(name)
         for form in dict.fromkeys(
-            (relative, unicodedata.normalize("NFC", relative),
-             unicodedata.normalize("NFD", relative), relative.replace("\\", "/"))
+            (
+                relative,
+                unicodedata.normalize("NFC", relative),
+                unicodedata.normalize("NFD", relative),
+                relative.replace("\\", "/"),
+            )
         ):
             for candidate in self._candidates(form):
                 folder, base = posixpath.split(candidate)

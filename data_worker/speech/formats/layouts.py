@@ -9,12 +9,35 @@ from shared.errors import DataError
 
 LOOKED_AT = 2_000  # lines that decide the layout
 
-_NAME_TITLES = ("audio_file", "id", "path", "file", "file_name", "filename", "wav", "audio",
-                "audio_path", "wav_filename", "wav_file", "audio_filepath", "utterance_id", "name")
+_NAME_TITLES = (
+    "audio_file",
+    "id",
+    "path",
+    "file",
+    "file_name",
+    "filename",
+    "wav",
+    "audio",
+    "audio_path",
+    "wav_filename",
+    "wav_file",
+    "audio_filepath",
+    "utterance_id",
+    "name",
+)
 # What is read when a file has several: the normalised text first.
-_TEXT_TITLES = ("normalized_text", "normalised_text", "normalized_transcription",
-                "normalised_transcription", "normalized transcription", "text", "sentence",
-                "transcription", "transcript", "raw_text")
+_TEXT_TITLES = (
+    "normalized_text",
+    "normalised_text",
+    "normalized_transcription",
+    "normalised_transcription",
+    "normalized transcription",
+    "text",
+    "sentence",
+    "transcription",
+    "transcript",
+    "raw_text",
+)
 _SPEAKER_TITLES = ("speaker_name", "speaker", "speaker_id", "client_id", "speaker id")
 
 
@@ -35,13 +58,16 @@ class Layout(NamedTuple):
 
 
 _FIXED = {
-    "ljspeech": Layout("ljspeech", "|", 0, (2, 1), None, (2, 3), False,
-                       "id|text or id|text|normalised text"),
+    "ljspeech": Layout(
+        "ljspeech", "|", 0, (2, 1), None, (2, 3), False, "id|text or id|text|normalised text"
+    ),
     "path-text": Layout("path-text", "|", 0, (1,), None, (2, 2), False, "path|text"),
-    "path-speaker-text": Layout("path-speaker-text", "|", 0, (2,), 1, (3, 3), False,
-                                "path|speaker|text"),
-    "coqui": Layout("coqui", "|", 0, (1, 2), 3, (4, 4), False,
-                    "audio_file|text|transcription|speaker_name"),
+    "path-speaker-text": Layout(
+        "path-speaker-text", "|", 0, (2,), 1, (3, 3), False, "path|speaker|text"
+    ),
+    "coqui": Layout(
+        "coqui", "|", 0, (1, 2), 3, (4, 4), False, "audio_file|text|transcription|speaker_name"
+    ),
 }
 
 
@@ -54,8 +80,9 @@ def layout_of(path: str, lines: list[str], wanted: str) -> Layout:
     sample = [line for line in lines[:LOOKED_AT] if line.strip()]
     if not sample:
         raise DataError(f"{path}: is empty; expected one line per utterance, such as id|text.")
-    separator = "\t" if wanted == "common-voice" or (
-        "\t" in sample[0] and "|" not in sample[0]) else "|"
+    separator = (
+        "\t" if wanted == "common-voice" or ("\t" in sample[0] and "|" not in sample[0]) else "|"
+    )
     titled = _titled(sample[0], separator, wanted)
     if titled:
         return titled
@@ -88,8 +115,16 @@ def _titled(first_line: str, separator: str, wanted: str) -> Layout | None:
         name_of_format = "path-speaker-text" if speaker is not None else "ljspeech"
     every = separator == "|" and speaker is not None
     fewest = len(titles) if every else max(name, min(texts)) + 1
-    return Layout(name_of_format, separator, name, texts, speaker, (fewest, len(titles)), True,
-                  separator.replace("\t", "<tab>").join(titles))
+    return Layout(
+        name_of_format,
+        separator,
+        name,
+        texts,
+        speaker,
+        (fewest, len(titles)),
+        True,
+        separator.replace("\t", "<tab>").join(titles),
+    )
 
 
 def _guess(path: str, rows: list[list[str]]) -> Layout:
@@ -131,8 +166,10 @@ def _second_column_is_a_speaker(rows: list[list[str]]) -> bool:
     second, third = [row[1].strip() for row in rows], [row[2].strip() for row in rows]
     if sum(not text for text in third) * 2 > len(rows):
         return False
-    alike = sum(a.lower().rstrip(".!?") == b.lower().rstrip(".!?")
-                for a, b in zip(second, third, strict=True))
+    alike = sum(
+        a.lower().rstrip(".!?") == b.lower().rstrip(".!?")
+        for a, b in zip(second, third, strict=True)
+    )
     if alike * 2 > len(rows):
         return False
     words_second = statistics.median(len(text.split()) for text in second)

@@ -21,12 +21,23 @@ from shared.errors import DataError
 from shared.plan.index import TRAIN, TRAIN_ROOT, VALIDATION
 
 _SUFFIXES = (".csv", ".txt", ".tsv", ".psv")
-_TRAIN_NAMES = ("metadata_train.csv", "metadata.csv", "metadata.txt", "validated.tsv", "train.tsv",
-                "train.csv", "train.txt")
+_TRAIN_NAMES = (
+    "metadata_train.csv",
+    "metadata.csv",
+    "metadata.txt",
+    "validated.tsv",
+    "train.tsv",
+    "train.csv",
+    "train.txt",
+)
 _EVAL_NAMES = ("metadata_eval.csv", "metadata_val.csv", "metadata_valid.csv", "metadata_dev.csv")
 _VAL_NAMES = (*_EVAL_NAMES, "dev.tsv", "val.csv", "val.txt")
-_HELD_OUT_OF = {"metadata_train.csv": _EVAL_NAMES, "train.tsv": ("dev.tsv",),
-                "train.csv": ("val.csv",), "train.txt": ("val.txt",)}
+_HELD_OUT_OF = {
+    "metadata_train.csv": _EVAL_NAMES,
+    "train.tsv": ("dev.tsv",),
+    "train.csv": ("val.csv",),
+    "train.txt": ("val.txt",),
+}
 _MAX_LINE_CHARACTERS = 100_000
 
 
@@ -87,8 +98,12 @@ def _choose(place: Path, names: list[str], preferred: tuple[str, ...]) -> str:
     for name in preferred:
         if name in names:
             return name
-    others = [name for name in names if name.lower().endswith(_SUFFIXES)
-              and not name.lower().startswith(("readme", "license", "licence", "."))]
+    others = [
+        name
+        for name in names
+        if name.lower().endswith(_SUFFIXES)
+        and not name.lower().startswith(("readme", "license", "licence", "."))
+    ]
     rowed = [name for name in others if b"|" in (place / name).open("rb").read(4096)]
     if len(rowed) == 1:
         return rowed[0]
@@ -151,9 +166,15 @@ def _rows_of(
             continue
         if len(line) > _MAX_LINE_CHARACTERS:
             name = line[:200].split(layout.separator)[0]
-            yield LeftOut(id_of(name), number, name, BAD,
-                          f"the line has {len(line):,} characters, at most "
-                          f"{_MAX_LINE_CHARACTERS:,} are read", path.name, root)
+            yield LeftOut(
+                id_of(name),
+                number,
+                name,
+                BAD,
+                f"the line has {len(line):,} characters, at most {_MAX_LINE_CHARACTERS:,} are read",
+                path.name,
+                root,
+            )
             continue
         fields = [field.strip() for field in layout.fields(line)]
         name = fields[layout.name] if layout.name < len(fields) else fields[0]
@@ -173,8 +194,9 @@ def _rows_of(
         speaker = ""
         if layout.speaker is not None and layout.speaker < len(fields):
             speaker = fields[layout.speaker]
-        yield Row(id_of(name), relative, text, speaker or DEFAULT_SPEAKER, number, path.name,
-                  root, split)
+        yield Row(
+            id_of(name), relative, text, speaker or DEFAULT_SPEAKER, number, path.name, root, split
+        )
 
 
 def _misfit(line: str, fields: list[str], layout: Layout) -> str:

@@ -43,8 +43,9 @@ def parse(folder: Path, root: int) -> tuple[list[Row], list[LeftOut]]:
     rows: list[Row] = []
     left_out: list[LeftOut] = []
     number = 0
-    speakers = sorted({entry.name for top in (audio, texts) for entry in top.iterdir()
-                       if entry.is_dir()})
+    speakers = sorted(
+        {entry.name for top in (audio, texts) for entry in top.iterdir() if entry.is_dir()}
+    )
     for speaker in speakers:
         recorded = _recordings(audio / speaker)
         written = {name[:-4] for name in _names_in(texts / speaker) if name.endswith(".txt")}
@@ -65,11 +66,9 @@ def parse(folder: Path, root: int) -> tuple[list[Row], list[LeftOut]]:
                 except DataError:
                     problem = f"{metadata} can't be read as UTF-8"
             if problem:
-                left_out.append(
-                    LeftOut(utterance, number, relative, BAD, problem, metadata, root))
+                left_out.append(LeftOut(utterance, number, relative, BAD, problem, metadata, root))
             else:
-                rows.append(Row(utterance, relative, text, speaker, number, metadata,
-                                root, split))
+                rows.append(Row(utterance, relative, text, speaker, number, metadata, root, split))
     return rows, left_out
 
 

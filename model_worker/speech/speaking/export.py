@@ -1,15 +1,15 @@
 """`python -m model_worker.speech.speaking.export`: the child that `launcher.py export` starts; same flags.
 
-    DIR/saved_model.pb  variables/     signatures mel, waveform, reference
-    DIR/symbols.json                   symbol table, front end, language, statistics, speakers
-    DIR/voices.npy                     float32 (speakers, 192, 80): a reference of each speaker
-    DIR/README.md                      how to use it
+DIR/saved_model.pb  variables/     signatures mel, waveform, reference
+DIR/symbols.json                   symbol table, front end, language, statistics, speakers
+DIR/voices.npy                     float32 (speakers, 192, 80): a reference of each speaker
+DIR/README.md                      how to use it
 """
 
 from __future__ import annotations
 
-import itertools
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -22,15 +22,15 @@ from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
-from shared.plan.buckets import REFERENCE_FRAMES
 from shared.commands.export import read_flags
 from shared.config.settings import DataConfig
+from shared.devices.gpus import worker_environment
 from shared.errors import InputError
 from shared.launching.foreground_child import foreground_main, quiet_libraries
-from shared.devices.gpus import worker_environment
+from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.index import Index
-from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.run.files import make_folder, npy_bytes
+from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.text.symbols import SPECIAL
 from shared.worker.start import open_run, start_tensorflow
 

@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from model_worker.speech.network.acoustic_model import AcousticModel, Statistics, build_model
 from model_worker.checkpoints.store import Checkpoint
+from model_worker.speech.network.acoustic_model import AcousticModel, Statistics, build_model
 from model_worker.speech.speaking.speaking_graph import SYMBOL_MULTIPLE, speaking_function
 from model_worker.speech.speaking.spoken_text import EncodedPiece
-from shared.plan.buckets import round_up
 from shared.errors import CheckpointError
+from shared.plan.buckets import round_up
 from shared.plan.index import Index
 from shared.speech.mel import LOG_FLOOR, MEL_BINS
 

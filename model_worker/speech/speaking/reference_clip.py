@@ -10,12 +10,12 @@ import numpy as np
 import soundfile
 import soxr
 
-from shared.plan.buckets import REFERENCE_FRAMES
+from shared.config.option import nearest
 from shared.config.settings import DataConfig
 from shared.errors import InputError
+from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.index import TRAIN, Index, root_folders
 from shared.speech.mel import HOP, PEAK, SAMPLE_RATE, log_mel, resampled_length
-from shared.config.option import nearest
 from shared.speech.trimming import trim
 
 MIN_SECONDS, MAX_SECONDS = 0.3, 120.0

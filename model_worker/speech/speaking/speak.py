@@ -21,8 +21,8 @@ from shared.commands.speak import read_flags
 from shared.errors import InputError
 from shared.launching.foreground_child import foreground_main, quiet_libraries
 from shared.plan.index import Index
-from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.run.files import make_folder, npy_bytes, wav_bytes, write_file
+from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.worker.start import open_run, start_tensorflow
 
 _MAX_TEXT_BYTES = 64 << 20

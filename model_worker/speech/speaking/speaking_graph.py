@@ -61,8 +61,6 @@ def speaking_function(model: AcousticModel) -> tf.types.experimental.Polymorphic
     """`speak_to_the_end` of a model, traced once for every shape."""
 
     def speak(symbols, symbol_lengths, reference_mel, speed, pitch_shift):
-        return speak_to_the_end(
-            model, symbols, symbol_lengths, reference_mel, speed, pitch_shift
-        )
+        return speak_to_the_end(model, symbols, symbol_lengths, reference_mel, speed, pitch_shift)
 
     return tf.function(speak, input_signature=SPEAK_SIGNATURE, autograph=False)

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from model_worker.speech.speaking.griffin_lim import waveform_of_mel
 from model_worker.speech.speaking.speaking_graph import FRAME_MULTIPLE
-from shared.plan.buckets import round_up
 from shared.errors import InputError
+from shared.plan.buckets import round_up
 from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
 
 

@@ -11,23 +11,23 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from shared.diagnosis.bench_advice import advise, limit_of
 from shared.commands.bench.runs import PARTS_IN_WORDS, BenchRun
+from shared.commands.train import check_data_folders
 from shared.config.flags import (
     PlainParser,
     add_option_flags,
     number_of_fake_gpus,
     resolve_config,
 )
-from shared.commands.train import check_data_folders
 from shared.config.settings import Config
 from shared.config.toml_file import read_values
-from shared.errors import ConfigError, TandemError
-from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.console.json_output import stdout_for_json_alone, write_json
-from shared.run.files import make_folder, write_file
-from shared.launching.training_run import say_plainly
+from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.diagnosis.bench_advice import advise, limit_of
+from shared.errors import ConfigError, TandemError
 from shared.launching.places import child_environment
+from shared.launching.training_run import say_plainly
+from shared.run.files import make_folder, write_file
 
 _NUM_UTTERANCES = 400
 
@@ -64,12 +64,16 @@ def bench_parser() -> PlainParser:
         "multi-GPU; then say how near each comes to the limit and which flags to use. Without "
         "--cache nothing is kept: that is the first epoch.",
     )
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="N",
-                        help="length of each measurement [60]")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, metavar="N", help="length of each measurement [60]"
+    )
     parser.add_argument("--out", metavar="DIR", help="where runs and picture go [runs/bench-…]")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    parser.add_argument("--fake-gpus", metavar="N",
-                        help="believe in this many GPUs and use shares of the CPU instead")
+    parser.add_argument(
+        "--fake-gpus",
+        metavar="N",
+        help="believe in this many GPUs and use shares of the CPU instead",
+    )
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
     add_option_flags(parser, ("data", "model"))
     return parser
@@ -106,9 +110,7 @@ def _placements(config: Config, gpus: list[Gpu]) -> dict[str, tuple[Config, Plac
     if data.data_gpu is None and data.model_gpu is None and len(gpus) >= 2:
         # The stronger GPU trains; of equal ones the second.
         ranked = sorted(gpus, key=lambda gpu: (gpu.memory_mb, gpu.index))
-        data = dataclasses.replace(
-            data, data_gpu=(ranked[-2].index,), model_gpu=ranked[-1].index
-        )
+        data = dataclasses.replace(data, data_gpu=(ranked[-2].index,), model_gpu=ranked[-1].index)
     if data.data_gpu is not None or data.model_gpu is not None:
         found["multi"] = (dataclasses.replace(config, data=data), place(data, gpus))
     return found
@@ -121,9 +123,18 @@ def _with_data(config: Config, out: Path, say: Callable[[str], None]) -> Config:
     corpus = out / "corpus"
     say(f"🎙  No --train-data: speaking {_NUM_UTTERANCES} sentences with espeak-ng into {corpus}")
     made = subprocess.run(
-        [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus), "--num",
-         str(_NUM_UTTERANCES)],
-        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}), capture_output=True, check=False,
+        [
+            sys.executable,
+            "-m",
+            "data_worker.speech.demo.corpus",
+            "--out",
+            str(corpus),
+            "--num",
+            str(_NUM_UTTERANCES),
+        ],
+        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
+        capture_output=True,
+        check=False,
     )
     if made.returncode:
         raise TandemError(made.stderr.decode(errors="replace").strip().removeprefix("❌ "))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from shared.config.settings import Config, TrainingConfig
 from shared.config.toml_file import write_config
-from shared.errors import TandemError
 from shared.devices.gpus import Placement
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, WARM_UP_SHARE
+from shared.errors import TandemError
 from shared.launching.preparation_child import prepare_run
-from shared.run.directory import RunDirectory
-from shared.run.resume import with_absolute_paths
 from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.launching.training_run import TrainingRun
+from shared.run.directory import RunDirectory
+from shared.run.resume import with_absolute_paths
 
 # Never to an end of its own: no validation, no save, epochs for weeks.
 _ENDLESS = TrainingConfig(epochs=1_000_000, validate_every=0, checkpoint_every=0, log_every=5)
@@ -38,9 +38,7 @@ class BenchRun:
             config.run, run_dir=str(folder), run_id=f"bench-{secrets.token_hex(8)}", samples=0,
             endpoint=None, keys=None,
         )  # fmt: skip
-        self._config = dataclasses.replace(
-            with_absolute_paths(config), training=_ENDLESS, run=run
-        )
+        self._config = dataclasses.replace(with_absolute_paths(config), training=_ENDLESS, run=run)
         self._directory = RunDirectory(folder)
         self._directory.create()
         write_config(self._config, self._directory.config)
@@ -66,9 +64,7 @@ class BenchRun:
         command = ("model_worker.checks.pace_check", "--seconds", str(seconds), "--what", *what)
         self._run(lambda: TrainingRun(*self._start(), take, command))
         missing = [
-            PARTS_IN_WORDS[name]
-            for name in what
-            if not paces.get(name, {}).get("batches_per_s")
+            PARTS_IN_WORDS[name] for name in what if not paces.get(name, {}).get("batches_per_s")
         ]
         if missing:
             raise TandemError(

@@ -6,9 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
-from shared.config.flags import PlainParser, train_parser
 from shared.commands import COMMANDS
 from shared.commands.completion.scripts import SHELLS, CommandWords, script_for, words_of
+from shared.config.flags import PlainParser, train_parser
 
 _USAGE = """how to use it, in every new shell:
   bash, in ~/.bashrc                  source <({tandem} completion bash)

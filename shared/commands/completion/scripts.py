@@ -69,7 +69,7 @@ def _bash(commands: list[CommandWords]) -> str:
         "# tandem: completion for bash",
         "_tandem() {",
         '    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=""',
-        '    [[ $COMP_CWORD -gt 1 ]] && command=${COMP_WORDS[1]}',
+        "    [[ $COMP_CWORD -gt 1 ]] && command=${COMP_WORDS[1]}",
         '    local words="" values=""',
         "    COMPREPLY=()",
         "    case $command in",
@@ -166,16 +166,20 @@ def _fish(commands: list[CommandWords]) -> str:
     for program in PROGRAMS:
         lines.append(f"complete -c {program} -f")
         for command in commands[1:]:
-            lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command.name} "
-                         f"-d {_fish_quoted(command.about)}")
+            lines.append(
+                f"complete -c {program} -n __fish_use_subcommand -a {command.name} "
+                f"-d {_fish_quoted(command.about)}"
+            )
         for command in commands:
             seen = f"__fish_seen_subcommand_from {command.name or names}"
             when = _fish_quoted(seen if command.name else f"not {seen}")
             for flag in command.flags:
                 is_long = flag.flag.startswith("--")
                 name = f"-l {flag.flag[2:]}" if is_long else f"-s {flag.flag[1:]}"
-                lines.append(f"complete -c {program} -n {when} {name}"
-                             f"{_fish_values(flag.values)} -d {_fish_quoted(flag.about)}")
+                lines.append(
+                    f"complete -c {program} -n {when} {name}"
+                    f"{_fish_values(flag.values)} -d {_fish_quoted(flag.about)}"
+                )
             if command.argument:
                 lines.append(f"complete -c {program} -n {when}{_fish_values(command.argument, '')}")
     return "\n".join(lines) + "\n"

@@ -6,10 +6,10 @@ import selectors
 import signal
 import time
 
-from shared.errors import TandemError
 from shared.devices.gpus import Gpu, worker_environment
-from shared.run.directory import RunDirectory
+from shared.errors import TandemError
 from shared.launching.places import WorkerProcess
+from shared.run.directory import RunDirectory
 
 _MODULES = {"data": "data_worker.checks.device_check", "model": "model_worker.checks.device_check"}
 _ENDPOINT_FLAGS = {"data": "--connect", "model": "--listen"}

@@ -13,16 +13,16 @@ from pathlib import Path
 
 from shared.commands.validate import machine_checks
 from shared.commands.validate.check_children import CheckChildren
-from shared.config.flags import PlainParser, number_of_fake_gpus, resolve_config
-from shared.config.settings import DataConfig
-from shared.stream.endpoints import default_endpoint, remove_socket
-from shared.errors import ConfigError, TandemError
-from shared.devices.gpus import Gpu, list_gpus
-from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.commands.validate.machine_checks import CheckFailed, Stopwatch
+from shared.config.flags import PlainParser, number_of_fake_gpus, resolve_config
 from shared.config.option import rules_of
+from shared.config.settings import DataConfig
+from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import ProgressLine
+from shared.devices.gpus import Gpu, list_gpus
+from shared.errors import ConfigError, TandemError
 from shared.launching.training_run import say_plainly
+from shared.stream.endpoints import default_endpoint, remove_socket
 
 TITLES = (
     "Prerequisites: driver, TensorFlow, two GPUs",
@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
         say_plainly("🎉 All validation checks passed!")
         say_plainly("Your system is ready for dual-GPU training.")
         if flags.fake_gpus:
-            say_plainly("That is, on fake GPUs; run it without --fake-gpus where there are real ones.")
+            say_plainly(
+                "That is, on fake GPUs; run it without --fake-gpus where there are real ones."
+            )
     if output is not None:
         write_json(output, {"passed": passed, "checks": checks, "logs": logs})
     return 0 if passed else 1
@@ -89,11 +91,19 @@ def validate_parser() -> PlainParser:
         description="Five checks of a two-GPU machine with the processes and the transport of a "
         "real run. Exit code 0 if all pass, else 1.",
     )
-    parser.add_argument("--data-gpu", type=_gpu_indices, default=(0,), metavar="N",
-                        help="data GPU, or several such as 0,2, each checked in turn [0]")
+    parser.add_argument(
+        "--data-gpu",
+        type=_gpu_indices,
+        default=(0,),
+        metavar="N",
+        help="data GPU, or several such as 0,2, each checked in turn [0]",
+    )
     parser.add_argument("--model-gpu", type=int, default=1, metavar="N", help="model GPU [1]")
-    parser.add_argument("--fake-gpus", metavar="N",
-                        help="believe in this many GPUs and use shares of the CPU instead")
+    parser.add_argument(
+        "--fake-gpus",
+        metavar="N",
+        help="believe in this many GPUs and use shares of the CPU instead",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     return parser
 

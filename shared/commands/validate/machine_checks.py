@@ -14,12 +14,12 @@ from shared.commands.validate.check_children import CheckChildren
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import misplaced, not_apart
-from shared.errors import GpuError, TandemError
 from shared.devices.gpus import Gpu, Placement, driver_version, place
-from shared.launching.preparation_child import prepare_run
-from shared.run.directory import RunDirectory
-from shared.launching.training_run import TrainingRun
+from shared.errors import GpuError, TandemError
 from shared.launching.places import child_environment
+from shared.launching.preparation_child import prepare_run
+from shared.launching.training_run import TrainingRun
+from shared.run.directory import RunDirectory
 
 _NUM_UTTERANCES, _NUM_STEPS = 32, 3
 _STAGE_DEADLINE_S = 240.0
@@ -49,9 +49,14 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
         found = f"driver {driver}" if driver else "no NVIDIA driver answers"
         found = "a fake one" if gpus and gpus[0].fake else found
         number = "no GPU was" if not gpus else "only 1 GPU was"
-        single = "One GPU trains too, without --data-gpu and --model-gpu." if gpus else (
-            "Check that 'nvidia-smi' lists your GPUs and that CUDA_VISIBLE_DEVICES does not hide "
-            "them.")
+        single = (
+            "One GPU trains too, without --data-gpu and --model-gpu."
+            if gpus
+            else (
+                "Check that 'nvidia-smi' lists your GPUs and that CUDA_VISIBLE_DEVICES does not hide "
+                "them."
+            )
+        )
         raise CheckFailed(f"{number} found ({found}); two are needed.", f"{single} {_TRY_FAKE}")
     saw = [f"TensorFlow {tensorflow}"]
     if not gpus[0].fake:
@@ -84,7 +89,9 @@ def prepared_run(
     command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
     made = subprocess.run(
         [*command, "--num", str(_NUM_UTTERANCES), "--voices", "2"],
-        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}), capture_output=True, check=False,
+        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
+        capture_output=True,
+        check=False,
     )
     if made.returncode:
         said = made.stderr.decode(errors="replace").strip().removeprefix("❌ ")
@@ -94,14 +101,23 @@ def prepared_run(
         )
     config = Config(
         data=DataConfig(
-            train_data=str(corpus), batch_size=4, val_fraction=0.0, model_start_delay=0.0,
-            data_gpu=placement.data_gpus[0].index, model_gpu=placement.model_gpu.index,
+            train_data=str(corpus),
+            batch_size=4,
+            val_fraction=0.0,
+            model_start_delay=0.0,
+            data_gpu=placement.data_gpus[0].index,
+            model_gpu=placement.model_gpu.index,
             enable_static_shapes=True,
         ),
         model=ModelConfig(model_size="tiny"),
         training=TrainingConfig(max_steps=_NUM_STEPS, validate_every=0, log_every=1),
-        run=RunConfig(run_dir=str(folder / "run"), run_id=f"validate-{folder.name}",
-                      fake_gpus=num_fake_gpus, audit=True, max_restarts=0),
+        run=RunConfig(
+            run_dir=str(folder / "run"),
+            run_id=f"validate-{folder.name}",
+            fake_gpus=num_fake_gpus,
+            audit=True,
+            max_restarts=0,
+        ),
     )
     run = RunDirectory(folder / "run")
     run.create()
@@ -115,13 +131,17 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     facts = {}
     for role in ("data", "model"):
         facts[role] = children.wait_for(role, "device", _STAGE_DEADLINE_S)
-    complaint = (misplaced("data", gpus["data"], facts["data"])
-                 or misplaced("model", gpus["model"], facts["model"])
-                 or not_apart(facts["data"], facts["model"]))
+    complaint = (
+        misplaced("data", gpus["data"], facts["data"])
+        or misplaced("model", gpus["model"], facts["model"])
+        or not_apart(facts["data"], facts["model"])
+    )
     if complaint:
         raise CheckFailed(f"{complaint}.", _remedy_of(complaint))
-    return [f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
-            for role in ("data", "model")]
+    return [
+        f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
+        for role in ("data", "model")
+    ]
 
 
 def _remedy_of(complaint: str) -> str:
@@ -140,8 +160,10 @@ def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
     facts = children.wait_for("model", "forward", _STAGE_DEADLINE_S)
     _check_device("the model", facts["device"], gpu)
     if not facts["finite"]:
-        raise CheckFailed("the forward pass gave numbers that are not finite.",
-                          "Update the GPU's driver; if it persists, the GPU may be faulty.")
+        raise CheckFailed(
+            "the forward pass gave numbers that are not finite.",
+            "Update the GPU's driver; if it persists, the GPU may be faulty.",
+        )
     size, build_s = facts["num_parameters"] / 1e6, facts["build_ms"] / 1000
     forward_s = facts["forward_ms"] / 1000
     passed = f"built in {build_s:.1f} s, forward pass in {forward_s:.1f} s"
@@ -155,15 +177,19 @@ def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     _check_device("what the data process made", sent["device"], gpus["data"])
     _check_device("what arrived", arrived["device"], gpus["model"])
     if sent["sha256"] != arrived["sha256"]:
-        raise CheckFailed("the arrays that arrived are not those that were sent.",
-                          "Test the memory of this machine and of its GPUs.")
+        raise CheckFailed(
+            "the arrays that arrived are not those that were sent.",
+            "Test the memory of this machine and of its GPUs.",
+        )
     return [f"{arrived['num_bytes'] / 1e6:.1f} MB, the same to the last bit"]
 
 
 def _check_device(what: str, device: str, gpu: Gpu) -> None:
     if not gpu.fake and "GPU:0" not in device:
-        raise CheckFailed(f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
-                          "Install TensorFlow with GPU support: pip install --editable '.[gpu]'")
+        raise CheckFailed(
+            f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
+            "Install TensorFlow with GPU support: pip install --editable '.[gpu]'",
+        )
 
 
 def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[str]:

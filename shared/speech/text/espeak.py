@@ -41,9 +41,14 @@ _LONG_WORD = re.compile(r"\S{50}(?=\S)")
 
 class _Voice(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p), ("languages", ctypes.c_void_p),
-        ("identifier", ctypes.c_char_p), ("gender", ctypes.c_ubyte), ("age", ctypes.c_ubyte),
-        ("variant", ctypes.c_ubyte), ("reserved", ctypes.c_ubyte), ("score", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("languages", ctypes.c_void_p),
+        ("identifier", ctypes.c_char_p),
+        ("gender", ctypes.c_ubyte),
+        ("age", ctypes.c_ubyte),
+        ("variant", ctypes.c_ubyte),
+        ("reserved", ctypes.c_ubyte),
+        ("score", ctypes.c_int),
         ("spare", ctypes.c_void_p),
     ]
 
@@ -62,12 +67,20 @@ def _library() -> ctypes.CDLL:
         ) from None
     library.espeak_TextToPhonemes.restype = ctypes.c_char_p
     library.espeak_TextToPhonemes.argtypes = [
-        ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.c_int
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_int,
+        ctypes.c_int,
     ]
     library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
     library.espeak_Synth.argtypes = [
-        ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint,
-        ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_uint,
+        ctypes.c_int,
+        ctypes.c_uint,
+        ctypes.c_uint,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
     ]
     data_path = espeakng_loader.get_data_path().encode()
     rate = library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, _DONT_EXIT)

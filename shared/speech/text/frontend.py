@@ -76,10 +76,14 @@ class Phonemes:
 
     def _unspoken(self, text: str) -> list[str]:
         # A letter, or a digit of ASCII, is spoken in every language; looking it up costs time.
-        known = {c for c in dict.fromkeys(text)
-                 if c.isascii() and c.isalnum() or c.isspace() or c in _QUIET or c in _MARK_OF}
+        known = {
+            c
+            for c in dict.fromkeys(text)
+            if (c.isascii() and c.isalnum()) or c.isspace() or c in _QUIET or c in _MARK_OF
+        }
         return [
-            c for c in dict.fromkeys(text)
+            c
+            for c in dict.fromkeys(text)
             if c not in known and unicodedata.category(c)[0] not in "ML" and not self._speaks(c)
         ]
 
@@ -93,8 +97,10 @@ class Characters:
         # NFKC turns "…" into three full stops; "_" is the name of padding, and separates words.
         text = text.replace("...", "…").replace(symbols.PADDING, " ")
         dropped = [
-            c for c in dict.fromkeys(text)
-            if not c.isspace() and c not in _ZERO_WIDTH_JOINERS
+            c
+            for c in dict.fromkeys(text)
+            if not c.isspace()
+            and c not in _ZERO_WIDTH_JOINERS
             and unicodedata.category(c) in _DROPPED
         ]
         if dropped:
@@ -126,8 +132,8 @@ def _clauses(text: str) -> list[tuple[str, str]]:
     clauses, begin = [], 0
     for match in _BREAK.finditer(text):
         found = match.group().strip().strip(_CLOSING)
-        before = text[begin:match.start()]
-        if found == "." and match.end() < len(text) and goes_on(before, text[match.end():]):
+        before = text[begin : match.start()]
+        if found == "." and match.end() < len(text) and goes_on(before, text[match.end() :]):
             continue
         clauses.append((before.strip(), _mark(found)))
         begin = match.end()

@@ -11,11 +11,11 @@ import pytest
 from data_worker.batches import batch_maker
 from data_worker.batches.batch_maker import BatchMaker, MadeBatch
 from data_worker.batches.cache import DiskCache, MemoryCache
-from data_worker.speech.features import FeatureExtractor
 from data_worker.batches.readers import ReaderPool
+from data_worker.speech.features import FeatureExtractor
 from shared.plan.exclusions import Exclusions
-from shared.speech.mel import HOP
 from shared.plan.plan import Plan
+from shared.speech.mel import HOP
 
 DEADLINE_S = 60.0
 NUM_ROWS = 24

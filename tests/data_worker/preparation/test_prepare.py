@@ -15,10 +15,10 @@ import pytest
 import soundfile
 
 from data_worker.preparation import index_cache
-from data_worker.speech import statistics
 from data_worker.preparation.crash_proof_pool import CarefulPool, Crashed
 from data_worker.preparation.held_out import hold_out
 from data_worker.preparation.prepare import Refused, examine, prepare
+from data_worker.speech import statistics
 from shared.config.settings import Config, DataConfig
 from shared.config.toml_file import write_config
 from shared.errors import DataError
@@ -76,9 +76,12 @@ def test_a_corpus_becomes_an_index(corpus, tmp_path):
 
 
 def test_every_row_left_out_is_named_with_line_and_reason(corpus, tmp_path):
-    config = corpus(4, extra="gone|No file.\nu1|Twice.\nu9|\nshort|Short.\nno bar\n"
-                             "tight|" + "A very long text indeed. " * 20 + "\nmute|...\n"
-                             "huge|" + "x" * 9_000 + "\n")
+    config = corpus(
+        4,
+        extra="gone|No file.\nu1|Twice.\nu9|\nshort|Short.\nno bar\n"
+        "tight|" + "A very long text indeed. " * 20 + "\nmute|...\n"
+        "huge|" + "x" * 9_000 + "\n",
+    )
     for name in ("u9", "tight", "mute", "huge"):
         noise(tmp_path / "data" / "wavs" / f"{name}.wav")
     noise(tmp_path / "data" / "wavs" / "short.wav", seconds=0.1)
@@ -102,7 +105,8 @@ def damaged_files(wavs):
     whole = (wavs / "u0.wav").read_bytes()
     samples = np.sin(np.arange(RATE) / 10) / 2
     written = {
-        "zero_bytes": (b"", "empty"), "header_only": (whole[:44], "cut short"),
+        "zero_bytes": (b"", "empty"),
+        "header_only": (whole[:44], "cut short"),
         "truncated": (whole[:-999], "cut short"),
         "four_gigabytes": (whole[:40] + b"\xff\xff\xff\xff" + whole[44:], "4,294,967,295"),
         "zero_hertz": (whole[:24] + bytes(4) + whole[28:], "0 Hz|can't be read|can be read"),
@@ -113,7 +117,8 @@ def damaged_files(wavs):
     reasons = {name: reason for name, (_, reason) in written.items()}
     for name, values, reason in (
         ("nan", np.where(np.arange(RATE) == 99, np.nan, samples), "not numbers"),
-        ("silence", samples * 0, "silence"), ("one_sample", samples[:1], "too short"),
+        ("silence", samples * 0, "silence"),
+        ("one_sample", samples[:1], "too short"),
         ("long", np.tile(samples, 60), "too long"),
         ("channels", np.repeat(samples[:, None], 64, 1), "64 channels"),
     ):
@@ -124,8 +129,12 @@ def damaged_files(wavs):
     os.mkfifo(wavs / "fifo.wav")
     os.symlink("/etc/passwd", wavs / "link.wav")
     (wavs / "folder.wav").mkdir()
-    return reasons | {"mode": "mode 000", "fifo": "FIFO", "link": "symbolic link",
-                      "folder": "a folder"}
+    return reasons | {
+        "mode": "mode 000",
+        "fifo": "FIFO",
+        "link": "symbolic link",
+        "folder": "a folder",
+    }
 
 
 def test_a_corpus_with_every_kind_of_damage_names_all_of_it(corpus, tmp_path):
@@ -170,11 +179,14 @@ def test_filtered_rows_do_not_count_as_bad(corpus, tmp_path):
     assert len(prepare(config, 7, out(tmp_path))) == 6
 
 
-@pytest.mark.parametrize("num_rows, extra, message", [
-    (1, "", "only 1 of its 1 rows can be used"),
-    (0, "gone|No.\n", "none of its 1 rows can be used"),
-    (0, "id|text\n", "the metadata has no rows"),
-])
+@pytest.mark.parametrize(
+    "num_rows, extra, message",
+    [
+        (1, "", "only 1 of its 1 rows can be used"),
+        (0, "gone|No.\n", "none of its 1 rows can be used"),
+        (0, "id|text\n", "the metadata has no rows"),
+    ],
+)
 def test_too_little_speech_is_refused_with_a_sentence(corpus, tmp_path, num_rows, extra, message):
     with pytest.raises(DataError, match=message):
         prepare(corpus(num_rows, extra), 7, out(tmp_path))
@@ -212,7 +224,8 @@ def test_a_row_is_not_both_trained_and_validated_on(corpus, tmp_path):
     (root / "metadata_eval.csv").write_text("u0|Say number 0 now.\n")
     examined = examine(config, 7)
     assert [entry.reason for entry in examined.left_out] == [
-        "its id u0 is already that of line 1 of metadata_train.csv"]
+        "its id u0 is already that of line 1 of metadata_train.csv"
+    ]
     assert sorted(prepare(config, 7, out(tmp_path)).split.tolist()) == [0, 0, 1]
 
 
@@ -311,8 +324,9 @@ def test_as_a_program_it_speaks_json_and_writes_the_run_directory(corpus, tmp_pa
 
 
 def test_as_a_program_it_ends_with_2_and_one_sentence_on_bad_data(tmp_path):
-    write_config(Config(data=DataConfig(train_data=str(tmp_path / "gone"))),
-                 tmp_path / "config.toml")
+    write_config(
+        Config(data=DataConfig(train_data=str(tmp_path / "gone"))), tmp_path / "config.toml"
+    )
     done = _run_program(tmp_path)
     assert done.returncode == 2 and not done.stderr
     (event,) = [json.loads(line) for line in done.stdout.splitlines()]
@@ -331,8 +345,12 @@ def test_the_preparation_never_loads_tensorflow_or_librosa(corpus, tmp_path):
     """)
     (tmp_path / "program.py").write_text(program)
     environment = os.environ | {"PYTHONPATH": os.getcwd()}
-    done = subprocess.run([sys.executable, tmp_path / "program.py", tmp_path], env=environment,
-                          capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", tmp_path],
+        env=environment,
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -401,7 +419,8 @@ def test_an_item_that_crashes_its_process_costs_only_itself(faulty):
     crashed = Crashed("looking at it crashes the process (SIGSEGV)", -signal.SIGSEGV)
     assert results[7] == results[41] == crashed
     assert [r for n, r in enumerate(results) if n not in (7, 41)] == [
-        item * 2 for item in items if item != "crash"]
+        item * 2 for item in items if item != "crash"
+    ]
     assert counts == sorted(counts) and counts[-1] == 60
 
 

@@ -11,11 +11,11 @@ import zmq
 
 from data_worker.stream import serving
 from data_worker.stream.serving import DataServer, Progress
-from shared.stream import codec, messages
 from shared.devices.cores import BusyMeter
 from shared.errors import TandemError
-from shared.worker.reports import Reporter
+from shared.stream import codec, messages
 from shared.stream.sockets import ClientSocket, ServerSocket
+from shared.worker.reports import Reporter
 
 HELLO = messages.Hello("data_worker-0", 1, "index", "plan", "cpu", "2.21.0", 1)
 

@@ -6,12 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from model_worker.speech.network import acoustic_model
-from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.checkpoints.store import Checkpoint
 from model_worker.speech.initial_weights import begin_with
-from model_worker.training.step import StepSettings, TrainStep
+from model_worker.speech.network import acoustic_model
+from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.training.state import groups_of, restore
+from model_worker.training.step import StepSettings, TrainStep
 from shared.errors import CheckpointError
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from model_worker.speech import sample_picture
 from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.samples import Samples
-from model_worker.watching.summaries import Summaries, tidy_names
 from model_worker.training.step import StepSettings, TrainStep
+from model_worker.watching.summaries import Summaries, tidy_names
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.speech.mel import HOP
 
@@ -35,9 +35,7 @@ def parts(tmp_path):
     config = Config(DataConfig(train_data="x"), ModelConfig(), TrainingConfig(), RunConfig())
     said = []
     summaries = Summaries(tmp_path / "tensorboard", config, say=said.append)
-    samples = Samples(
-        model, train_step, index, tmp_path / "samples", summaries, say=said.append
-    )
+    samples = Samples(model, train_step, index, tmp_path / "samples", summaries, say=said.append)
     return SimpleNamespace(train_step=train_step, samples=samples, summaries=summaries, said=said)
 
 

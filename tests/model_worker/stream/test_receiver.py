@@ -10,17 +10,17 @@ import pytest
 import zmq
 
 from model_worker.stream import admission
-from model_worker.stream.admission import Expected
 from model_worker.stream import receiver as receiver_module
+from model_worker.stream.admission import Expected
 from model_worker.stream.batch_queue import StreamEnded
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
-from shared.stream import codec, messages
-from shared.stream.array_block import ArrayBlock
-from shared.stream.batch_memory import BatchMemory
 from shared.errors import ProtocolError, TandemError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import FILLER, Plan
+from shared.stream import codec, messages
+from shared.stream.array_block import ArrayBlock
+from shared.stream.batch_memory import BatchMemory
 from shared.stream.sockets import ClientSocket, ServerSocket
 
 DEADLINE_S = 20.0

@@ -442,7 +442,5 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.ledger.num_in_flight == 0
 
 
-LedgerMachine.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=40, deadline=None
-)
+LedgerMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 TestAnyOrderOfAnything = LedgerMachine.TestCase

@@ -16,22 +16,22 @@ import tensorflow as tf
 import zmq
 
 from data_worker import assembly
-from data_worker.stream import serving
-from data_worker.speech.features import FeatureExtractor
 from data_worker.preparation.prepare import prepare
+from data_worker.speech.features import FeatureExtractor
+from data_worker.stream import serving
+from model_worker.model_process import Session
 from model_worker.speech.network import acoustic_model
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.training.roll_backs import RollBacks
-from model_worker.model_process import Session
 from model_worker.training.step import TrainStep
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.devices.cores import BusyMeter
 from shared.errors import TandemError
+from shared.plan.plan_of_run import plan_of
+from shared.run.directory import RunDirectory
+from shared.stream.sockets import ClientSocket
 from shared.worker.decoding_record import ReadingRecord
 from shared.worker.reports import Reporter
-from shared.run.directory import RunDirectory
-from shared.plan.plan_of_run import plan_of
-from shared.stream.sockets import ClientSocket
 
 DEADLINE_S = 60.0
 NUM_CLIPS = 24
@@ -167,9 +167,7 @@ class Training:
 
 @pytest.fixture
 def train(prepared, tmp_path, monkeypatch):
-    smallest = acoustic_model.ModelShape(
-        16, 1, 16, 1, 8, 8, 1, 4, dropout=0.0, prosody_dropout=0.0
-    )
+    smallest = acoustic_model.ModelShape(16, 1, 16, 1, 8, 8, 1, 4, dropout=0.0, prosody_dropout=0.0)
     monkeypatch.setitem(acoustic_model.SHAPES, "tiny", smallest)
     with contextlib.ExitStack() as stack:
 

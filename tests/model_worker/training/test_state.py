@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from model_worker.checkpoints.store import CheckpointStore
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
-from model_worker.checkpoints.store import CheckpointStore
-from model_worker.training.step import StepSettings, TrainStep
 from model_worker.training.state import Position, groups_of, restore, state_of
+from model_worker.training.step import StepSettings, TrainStep
 from shared.errors import CheckpointError
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from model_worker.watching.run_logs import JsonLines, Quarantine, cut_back
 from model_worker.training.skipped_batches import SkippedBatches
+from model_worker.watching.run_logs import JsonLines, Quarantine, cut_back
 from shared.errors import TandemError
 
 

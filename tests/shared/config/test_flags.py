@@ -3,12 +3,11 @@
 import pytest
 
 import launcher
-
 from shared.config.flags import resolve_config, train_parser, with_fake_gpus
-from shared.config.settings import SECTIONS, Config, RunConfig
-from shared.errors import ConfigError
-from shared.devices.gpus import FAKE_GPUS_VARIABLE
 from shared.config.option import rules_of
+from shared.config.settings import SECTIONS, Config, RunConfig
+from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from shared.config.option import Rule, nearest, option, rules_of
 from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.errors import ConfigError
-from shared.config.option import Rule, nearest, option, rules_of
 
 
 @pytest.mark.parametrize(

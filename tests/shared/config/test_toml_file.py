@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.config.flags import train_parser
-from shared.config.settings import SECTIONS, Config
-from shared.config.toml_file import build_config, dump_config, load_config, read_values, write_config
-from shared.errors import ConfigError
 from shared.config.option import Rule, rules_of
+from shared.config.settings import SECTIONS, Config
+from shared.config.toml_file import (
+    build_config,
+    dump_config,
+    load_config,
+    read_values,
+    write_config,
+)
+from shared.errors import ConfigError
 
 
 def written(tmp_path, content):
@@ -70,12 +76,21 @@ def test_a_wrong_type_names_key_found_and_expected(tmp_path):
         ("[data]\ndata_gpu = [[0]]", "data.data_gpu: found [[0]]; expected a GPU index"),
         ("[model.deep]\na = 1", "unknown key deep in [model]."),
         ("data = 3", "data must be a section, written [data]."),
-        ("batch_size = 3", "unknown key batch_size outside the sections data, model, training and"
-         " run. It belongs in [data]."),
-        ("[dat]", "unknown section [dat]; the sections are data, model, training and run. Did you"
-         " mean data?"),
-        ("[data]\nlearning_rte = 1", "unknown key learning_rte in [data]. Did you mean"
-         " learning_rate? It belongs in [training]."),
+        (
+            "batch_size = 3",
+            "unknown key batch_size outside the sections data, model, training and"
+            " run. It belongs in [data].",
+        ),
+        (
+            "[dat]",
+            "unknown section [dat]; the sections are data, model, training and run. Did you"
+            " mean data?",
+        ),
+        (
+            "[data]\nlearning_rte = 1",
+            "unknown key learning_rte in [data]. Did you mean"
+            " learning_rate? It belongs in [training].",
+        ),
         ("[data", "is not valid TOML: "),
         ("[data]\nbatch_size = 1\nbatch_size = 2", "is not valid TOML: "),
         ("[training]\nseed = " + "9" * 5000, "is not valid TOML: "),
@@ -144,9 +159,7 @@ def values_of(rule: Rule) -> st.SearchStrategy:
 @st.composite
 def configs(draw):
     layer = {
-        section: {
-            key: draw(values_of(rule)) for key, rule in rules_of(kind).items() if rule.saved
-        }
+        section: {key: draw(values_of(rule)) for key, rule in rules_of(kind).items() if rule.saved}
         for section, kind in SECTIONS.items()
     }
     low, high = sorted((layer["data"]["min_seconds"], layer["data"]["max_seconds"]))

@@ -129,7 +129,7 @@ def test_a_resized_terminal_gets_a_clean_screen():
         assert "\x1b[2J" not in console.file.getvalue()
         console.width = 60
         view.report("model_worker", metrics())
-        before, _, after = console.file.getvalue().partition("\x1b[2J")
+        _before, _, after = console.file.getvalue().partition("\x1b[2J")
         assert "model GPU" in after
         view.report("model_worker", metrics())
     assert console.file.getvalue().count("\x1b[2J") == 1
@@ -137,8 +137,10 @@ def test_a_resized_terminal_gets_a_clean_screen():
 
 def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cached(draw):
     told = [
-        (f"data_worker-{n}", {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234,
-                               "to_cache": 5678})
+        (
+            f"data_worker-{n}",
+            {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234, "to_cache": 5678},
+        )
         for n in range(2)
     ]
     shown = draw(80, *told)

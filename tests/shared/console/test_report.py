@@ -14,11 +14,11 @@ from shared.config.toml_file import write_config
 from shared.console.report import write_report
 from shared.console.report_samples import samples_section
 from shared.console.run_story import read_run
-from shared.errors import InputError
 from shared.devices.gpus import Gpu, Placement
-from shared.run.files import wav_bytes
+from shared.errors import InputError
 from shared.run.directory import RunDirectory
 from shared.run.environment import write_environment
+from shared.run.files import wav_bytes
 
 START_S = 1_700_000_000.0
 
@@ -46,12 +46,24 @@ def run(tmp_path):
     lines = [json.dumps(record) for record in records]
     directory.metrics.write_text("\n".join(lines) + '\n{"step": 41, "lo', encoding="utf-8")
     directory.quarantine.write_text(
-        json.dumps({"id": "u1", "line": 7, "path": "wavs/u1.wav", "kind": "bad",
-                    "reason": "<b>cut short</b>", "from_batch": 12}) + "\n")
+        json.dumps(
+            {
+                "id": "u1",
+                "line": 7,
+                "path": "wavs/u1.wav",
+                "kind": "bad",
+                "reason": "<b>cut short</b>",
+                "from_batch": 12,
+            }
+        )
+        + "\n"
+    )
     directory.launcher_log.write_text(
         "2026-01-01 10:00:00 📁 Run directory: runs/x\n"
         "2026-01-01 10:00:20 ⚠️  data_worker-0 (pid 5) was ended by SIGKILL; starting it again\n"
-        "2026-01-01 10:01:00 🏁 Finished. Everything is in runs/x\n", encoding="utf-8")
+        "2026-01-01 10:01:00 🏁 Finished. Everything is in runs/x\n",
+        encoding="utf-8",
+    )
     for step in (20, 40):
         folder = directory.samples / f"step-{step:06d}"
         folder.mkdir(parents=True)
@@ -87,9 +99,22 @@ def test_the_report_tells_the_whole_run(run):
     balance.feed(page)
     assert balance.open == []
     assert "first &amp; last" in page
-    for words in ("The two GPUs", "Loss", "Where the time went", "Padding and speed", "Samples",
-                  "Left out: 1", "Restarts: 1", "Configuration", "Devices and versions", "Finished.",
-                  "was ended by SIGKILL", "&lt;b&gt;cut short", "data.batch_size", "tensorflow"):
+    for words in (
+        "The two GPUs",
+        "Loss",
+        "Where the time went",
+        "Padding and speed",
+        "Samples",
+        "Left out: 1",
+        "Restarts: 1",
+        "Configuration",
+        "Devices and versions",
+        "Finished.",
+        "was ended by SIGKILL",
+        "&lt;b&gt;cut short",
+        "data.batch_size",
+        "tensorflow",
+    ):
         assert words in page, words
     assert page.count("<svg") == 4 and page.count("<audio") == 2 and page.count("<img") == 2
     assert ">readers<" not in page  # a count among the timings is no time
@@ -191,8 +216,10 @@ def test_a_run_of_many_steps_makes_no_huge_page(run):
     assert write_report(run.path).stat().st_size < 1_000_000
 
 
-@pytest.mark.parametrize("metrics", [None, "", "not json\n[1]\n5\n",
-                                     '{"step": 1, "step_ms": "x", "time": 3, "timings_ms": 4}\n'])
+@pytest.mark.parametrize(
+    "metrics",
+    [None, "", "not json\n[1]\n5\n", '{"step": 1, "step_ms": "x", "time": 3, "timings_ms": 4}\n'],
+)
 def test_a_run_with_no_or_strange_numbers_has_a_report_too(run, metrics):
     run.metrics.unlink()
     if metrics is not None:

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from shared.config.settings import DataConfig
-from shared.errors import GpuError
 from shared.devices.gpus import Gpu, list_gpus, place, restrict, worker_environment
+from shared.errors import GpuError
 
 UUIDS = ["GPU-aaaa-0000", "GPU-bbbb-1111", "GPU-cccc-2222"]
 
@@ -38,7 +38,9 @@ def fake_nvml(monkeypatch):
 
 
 def visible(setting):
-    return [(gpu.index, gpu.physical_index) for gpu in list_gpus(0, {"CUDA_VISIBLE_DEVICES": setting})]
+    return [
+        (gpu.index, gpu.physical_index) for gpu in list_gpus(0, {"CUDA_VISIBLE_DEVICES": setting})
+    ]
 
 
 def two_gpus():

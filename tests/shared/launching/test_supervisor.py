@@ -381,9 +381,7 @@ def test_a_stop_does_not_wait_for_a_process_that_can_not_be_killed():
     now_s, finish = 2.0, None
     while finish is None and now_s < 30.0:
         now_s += 0.5
-        finish = next(
-            (a for a in supervisor.handle(Ticked(now_s)) if isinstance(a, Finish)), None
-        )
+        finish = next((a for a in supervisor.handle(Ticked(now_s)) if isinstance(a, Finish)), None)
     assert finish.exit_code == 130 and now_s < 15.0
 
 

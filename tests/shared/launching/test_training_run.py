@@ -9,10 +9,10 @@ import pytest
 
 from shared.config.settings import Config, DataConfig, RunConfig
 from shared.devices.gpus import Placement
-from shared.run.directory import RunDirectory
+from shared.launching.places import LineReader, WorkerProcess
 from shared.launching.supervisor import STANDING_BY
 from shared.launching.training_run import TrainingRun
-from shared.launching.places import LineReader, WorkerProcess
+from shared.run.directory import RunDirectory
 
 DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
 
@@ -46,7 +46,9 @@ def launch(tmp_path, monkeypatch):
     directory = RunDirectory(tmp_path / "run")
     directory.create()
 
-    def make(data_worker=SERVES, model=ENDS_WHEN_TOLD, on_report=lambda worker, report: None, **run):
+    def make(
+        data_worker=SERVES, model=ENDS_WHEN_TOLD, on_report=lambda worker, report: None, **run
+    ):
         for name, program in (("data_worker", data_worker), ("model_stub", model)):
             (tmp_path / f"{name}.py").write_text(PREAMBLE + textwrap.dedent(program))
         config = Config(DataConfig(train_data="x"), run=RunConfig(run_id="r", **run))

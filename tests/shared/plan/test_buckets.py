@@ -22,7 +22,7 @@ lengths = st.lists(
 
 
 def columns(rows):
-    num_frames, num_symbols, is_training = (np.array(column) for column in zip(*rows))
+    num_frames, num_symbols, is_training = (np.array(column) for column in zip(*rows, strict=True))
     is_training[0] = True
     return num_frames, num_symbols, is_training
 
@@ -68,7 +68,7 @@ def test_counting_finds_the_cheapest_way_to_fill_batches(rows_of_bucket, rows_pe
 
     def cost_of(carries):
         cost = surplus = 0
-        for own, length, carry in zip(rows_of_bucket, frames, (*carries, False)):
+        for own, length, carry in zip(rows_of_bucket, frames, (*carries, False), strict=True):
             whole, rest = divmod(own + surplus, rows_per_batch)
             surplus = rest if carry else 0
             cost += (whole + (rest > 0 and not carry)) * length

@@ -32,8 +32,12 @@ def make_index(num_rows=3, **changes) -> Index:
         "symbol_table": ["_", "<s>", "</s>", " ", "ə"],
         "speakers": ["default"],
         "mel_basis": np.ones((80, 513), np.float32),
-        "mel_mean": -5.0, "mel_std": 2.0, "pitch_mean": 5.0, "pitch_std": 0.3,
-        "energy_mean": 1.0, "energy_std": 1.0,
+        "mel_mean": -5.0,
+        "mel_std": 2.0,
+        "pitch_mean": 5.0,
+        "pitch_std": 0.3,
+        "energy_mean": 1.0,
+        "energy_std": 1.0,
         "text": {"frontend": "phonemes", "language": "en-us"},
         "left_out": [{"id": "x", "line": 9, "path": "x.wav", "kind": "bad", "reason": "gone"}],
     }
@@ -94,29 +98,35 @@ def test_the_fingerprint_knows_content_and_neither_times_nor_sizes():
     assert print_of(file_mtime_ns=np.zeros(3, np.int64)) == print_of()
     assert print_of(left_out=[]) == print_of()
     for changes in (
-        {"num_samples": np.full(3, 44_101, np.int64)}, {"split": np.zeros(3, np.uint8)},
-        {"speakers": ["other"]}, {"mel_mean": -5.1}, {"ids": StringColumn.of(["a", "b", "c"])},
+        {"num_samples": np.full(3, 44_101, np.int64)},
+        {"split": np.zeros(3, np.uint8)},
+        {"speakers": ["other"]},
+        {"mel_mean": -5.1},
+        {"ids": StringColumn.of(["a", "b", "c"])},
         {"text": {"frontend": "characters", "language": "en-us"}},
         {"symbol_table": ["_", "<s>", "</s>", " ", "e"]},
     ):
         assert print_of(**changes) != print_of()
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"speaker": np.full(3, 1, np.int32)}, "speaker holds an impossible"),
-    ({"split": np.full(3, 2, np.uint8)}, "split holds an impossible"),
-    ({"start": np.full(3, -1, np.int64)}, "start holds an impossible"),
-    ({"num_frames": np.zeros(3, np.int32)}, "num_frames holds an impossible"),
-    ({"num_frames": np.ones(4, np.int32)}, "num_frames does not fit"),
-    ({"num_frames": np.ones(3, np.int64)}, "num_frames does not fit"),
-    ({"num_symbols": np.ones(3, np.int32)}, "num_symbols does not fit"),
-    ({"mel_mean": float("nan")}, "not finite"),
-    ({"mel_basis": np.ones((80, 512), np.float32)}, "another shape"),
-    ({"symbol_table": ["_"]}, "symbols holds an impossible"),
-    ({"ids": StringColumn(np.zeros(3, np.uint8), np.array([0, 2, 1, 3]))}, "ids does not fit"),
-    ({"ids": StringColumn.of(["a"])}, "ids does not fit"),
-    ({"fingerprint": "0" * 64}, "does not match its fingerprint"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"speaker": np.full(3, 1, np.int32)}, "speaker holds an impossible"),
+        ({"split": np.full(3, 2, np.uint8)}, "split holds an impossible"),
+        ({"start": np.full(3, -1, np.int64)}, "start holds an impossible"),
+        ({"num_frames": np.zeros(3, np.int32)}, "num_frames holds an impossible"),
+        ({"num_frames": np.ones(4, np.int32)}, "num_frames does not fit"),
+        ({"num_frames": np.ones(3, np.int64)}, "num_frames does not fit"),
+        ({"num_symbols": np.ones(3, np.int32)}, "num_symbols does not fit"),
+        ({"mel_mean": float("nan")}, "not finite"),
+        ({"mel_basis": np.ones((80, 512), np.float32)}, "another shape"),
+        ({"symbol_table": ["_"]}, "symbols holds an impossible"),
+        ({"ids": StringColumn(np.zeros(3, np.uint8), np.array([0, 2, 1, 3]))}, "ids does not fit"),
+        ({"ids": StringColumn.of(["a"])}, "ids does not fit"),
+        ({"fingerprint": "0" * 64}, "does not match its fingerprint"),
+    ],
+)
 def test_an_index_that_contradicts_itself_is_refused(tmp_path, changes, message):
     path = tmp_path / "index.safetensors"
     make_index(**changes).save(path)
@@ -130,7 +140,7 @@ def test_a_flipped_bit_or_a_cut_never_loads_silently(saved):
     for attempt in range(400):
         raw = bytearray(whole)
         if attempt % 4 == 0:
-            raw = raw[:int(generator.integers(len(raw)))]
+            raw = raw[: int(generator.integers(len(raw)))]
         else:
             raw[int(generator.integers(len(raw)))] ^= 1 << int(generator.integers(8))
         saved.write_bytes(raw)
@@ -143,11 +153,19 @@ def test_a_flipped_bit_or_a_cut_never_loads_silently(saved):
             assert loaded.fingerprint == good.fingerprint
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"x", b"\xff" * 64, b"\0" * 64, (2).to_bytes(8, "little") + b"{}" + b"\0" * 32,
-    (10**18).to_bytes(8, "little") + b"{}", (30).to_bytes(8, "little") + b"[" * 30,
-    (40).to_bytes(8, "little") + b'{"__metadata__": {"format": "other"}}   ',
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"x",
+        b"\xff" * 64,
+        b"\0" * 64,
+        (2).to_bytes(8, "little") + b"{}" + b"\0" * 32,
+        (10**18).to_bytes(8, "little") + b"{}",
+        (30).to_bytes(8, "little") + b"[" * 30,
+        (40).to_bytes(8, "little") + b'{"__metadata__": {"format": "other"}}   ',
+    ],
+)
 def test_what_is_no_index_is_refused_in_a_sentence(tmp_path, content):
     path = tmp_path / "index.safetensors"
     path.write_bytes(content)

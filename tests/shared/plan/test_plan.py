@@ -73,7 +73,9 @@ def everything(batch):
 
 
 def slots(batch):
-    return list(zip(batch.rows.tolist(), batch.references.tolist(), batch.reference_offsets))
+    return list(
+        zip(batch.rows.tolist(), batch.references.tolist(), batch.reference_offsets, strict=True)
+    )
 
 
 def epoch_batches(plan, epoch):
@@ -147,7 +149,7 @@ def test_a_reference_is_another_training_clip_of_the_same_speaker(made, start):
     for n in range(start, start + 10):
         batch = plan.batch(n)
         assert np.all((batch.reference_offsets >= 0) & (batch.reference_offsets < 1))
-        for row, reference in zip(batch.rows.tolist(), batch.references.tolist()):
+        for row, reference in zip(batch.rows.tolist(), batch.references.tolist(), strict=True):
             if row == FILLER:
                 assert reference == FILLER
                 continue
@@ -178,7 +180,7 @@ def test_an_exclusion_changes_only_later_batches_and_only_slots_that_need_the_ro
             continue
         assert not new.contains(row)
         assert old.shape == new.shape and new.num_real == np.count_nonzero(new.rows != FILLER)
-        for old_slot, new_slot in zip(slots(old), slots(new)):
+        for old_slot, new_slot in zip(slots(old), slots(new), strict=True):
             if row in old_slot[:2]:
                 if old_slot[0] != row:  # only the reference is replaced
                     assert old_slot[0] == new_slot[0]
@@ -198,7 +200,7 @@ def test_a_substitute_is_a_usable_row_of_the_same_bucket(made, data):
         exclusions = exclusions.with_added(row, 0)
     for n in range(12):
         planned, batch = plan.batch(n).rows.tolist(), plan.batch(n, exclusions)
-        for old, new in zip(planned, batch.rows.tolist()):
+        for old, new in zip(planned, batch.rows.tolist(), strict=True):
             if old == new:
                 continue
             others = [
@@ -262,7 +264,11 @@ def test_each_epoch_and_each_seed_has_its_own_order_and_references():
     for epoch in (0, 1):
         batches = epoch_batches(plan, epoch)
         references.append(
-            {row: ref for b in batches for row, ref in zip(b.rows.tolist(), b.references.tolist())}
+            {
+                row: ref
+                for b in batches
+                for row, ref in zip(b.rows.tolist(), b.references.tolist(), strict=True)
+            }
         )
     assert sum(references[0][row] == references[1][row] for row in references[0]) < 20
 

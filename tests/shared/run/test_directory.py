@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from shared.errors import InputError
-from shared.run.directory import RunDirectory
 from shared.launching.training_run import RunResult
+from shared.run.directory import RunDirectory
 
 HOLDER = (
     "import sys\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.errors import InputError
-from shared.config.option import rules_of
 from shared.run.directory import RunDirectory
 from shared.run.resume import (
     _INDEX_KEYS,

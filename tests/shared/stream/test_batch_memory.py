@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from shared.stream.batch_memory import BatchMemory, PeerMemory
 from shared.errors import ProtocolError
+from shared.stream.batch_memory import BatchMemory, PeerMemory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 BLOCK = PAGE + 100  # takes two pages

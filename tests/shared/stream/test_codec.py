@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from shared.errors import ProtocolError
 from shared.stream import codec, messages
 from shared.stream.array_block import ALIGNMENT_BYTES, ArrayBlock, offsets_of
-from shared.errors import ProtocolError
 from shared.stream.messages import Envelope
 
 EVERY_MESSAGE = [

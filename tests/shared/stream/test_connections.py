@@ -7,7 +7,8 @@ import time
 import pytest
 import zmq
 
-from shared.stream import connection_limit, connections as doorway, messages
+from shared.stream import connection_limit, messages
+from shared.stream import connections as doorway
 from shared.stream.sockets import ClientSocket, ServerSocket
 
 DEADLINE_S = 60.0

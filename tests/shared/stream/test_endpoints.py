@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.errors import ConfigError
 from shared.stream.endpoints import (
     check_endpoint,
     claim_endpoint,
@@ -17,7 +18,6 @@ from shared.stream.endpoints import (
     remove_stale_sockets,
     take_endpoint,
 )
-from shared.errors import ConfigError
 
 
 @pytest.mark.parametrize(

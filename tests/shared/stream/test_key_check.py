@@ -6,8 +6,8 @@ import time
 import pytest
 import zmq
 
-from shared.stream import messages
 from shared.errors import TandemError
+from shared.stream import messages
 from shared.stream.keys import load_client_keys, load_server_keys, make_keys
 from shared.stream.sockets import ClientSocket, ServerSocket
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import zmq
 
+from shared.errors import ConfigError, ProtocolError
 from shared.stream import codec, messages
 from shared.stream.array_block import ArrayBlock
 from shared.stream.batch_memory import BatchMemory
-from shared.errors import ConfigError, ProtocolError
 from shared.stream.sockets import ClientSocket, ServerSocket
 
 DEADLINE_S = 60.0
@@ -365,9 +365,7 @@ def test_slots_are_used_again_and_again(server, sharing_client):
         del envelope
 
 
-def test_before_it_is_welcome_a_worker_sends_its_batches_through_the_socket(
-    server, sharing_client
-):
+def test_before_it_is_welcome_a_worker_sends_its_batches_through_the_socket(server, sharing_client):
     sharing_client.send(batch_in_memory(sharing_client, 3))
     ((_, envelope),) = receive(server)
     np.testing.assert_array_equal(envelope.message.arrays["mel"], np.ones(100_000))

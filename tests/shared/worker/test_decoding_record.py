@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.launching.places import WorkerProcess
 from shared.worker.decoding_record import (
     RECORD_VARIABLE,
     SUSPECTS_VARIABLE,
@@ -15,7 +16,6 @@ from shared.worker.decoding_record import (
     rows_left_behind,
     suspects_from_environment,
 )
-from shared.launching.places import WorkerProcess
 
 ROOT = Path(__file__).resolve().parents[3]
 READS = """
@@ -35,9 +35,11 @@ with ReadingRecord.of_this_process(pathlib.Path(sys.argv[1])) as record:
 def by_hand(tmp_path, monkeypatch):
     """Runs a process that reads, without a launcher: its exit status."""
     monkeypatch.delenv(RECORD_VARIABLE, raising=False)
-    return lambda *how: subprocess.run(
-        [sys.executable, "-c", READS, str(tmp_path), *how], cwd=ROOT, check=False, timeout=60
-    ).returncode
+    return lambda *how: (
+        subprocess.run(
+            [sys.executable, "-c", READS, str(tmp_path), *how], cwd=ROOT, check=False, timeout=60
+        ).returncode
+    )
 
 
 def test_the_rows_outlive_the_process_that_read_them(tmp_path):

@@ -46,7 +46,9 @@ def test_a_worker_that_does_its_work_tells_nothing(ended):
     assert ended(lambda reporter: 130) == (130, [])
 
 
-@pytest.mark.parametrize(("error", "status"), [(InputError("no such run"), 2), (TandemError("x"), 1)])
+@pytest.mark.parametrize(
+    ("error", "status"), [(InputError("no such run"), 2), (TandemError("x"), 1)]
+)
 def test_an_expected_error_is_the_runs_failure_and_a_sentence(ended, capsys, error, status):
     assert ended(raising(error)) == (status, [{"kind": "failure", "message": str(error)}])
     assert capsys.readouterr().err == f"❌ {error}\n"

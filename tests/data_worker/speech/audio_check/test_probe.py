@@ -33,13 +33,23 @@ def refusal(root, name, settings=DECODE):
     return caught.value.kind, caught.value.reason
 
 
-@pytest.mark.parametrize("name, options", [
-    ("a.wav", {"subtype": "PCM_U8"}), ("a.wav", {"subtype": "PCM_16"}),
-    ("a.wav", {"subtype": "PCM_24"}), ("a.wav", {"subtype": "PCM_32"}),
-    ("a.wav", {"subtype": "FLOAT"}), ("a.wav", {"subtype": "ULAW"}), ("a.flac", {}),
-    ("a.mp3", {}), ("a.ogg", {"format": "OGG", "subtype": "VORBIS"}),
-    ("a.wav", {"format": "WAVEX"}), ("a.wav", {"format": "RF64"}), ("a.aiff", {}),
-])
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("a.wav", {"subtype": "PCM_U8"}),
+        ("a.wav", {"subtype": "PCM_16"}),
+        ("a.wav", {"subtype": "PCM_24"}),
+        ("a.wav", {"subtype": "PCM_32"}),
+        ("a.wav", {"subtype": "FLOAT"}),
+        ("a.wav", {"subtype": "ULAW"}),
+        ("a.flac", {}),
+        ("a.mp3", {}),
+        ("a.ogg", {"format": "OGG", "subtype": "VORBIS"}),
+        ("a.wav", {"format": "WAVEX"}),
+        ("a.wav", {"format": "RF64"}),
+        ("a.aiff", {}),
+    ],
+)
 def test_every_common_format_is_read(tmp_path, name, options):
     wav(tmp_path / name, **options)
     found = probe(str(tmp_path), name, DECODE)
@@ -166,8 +176,14 @@ def test_too_short_and_too_long_are_filtered_not_bad(tmp_path):
 
 def test_ten_hours_are_filtered_without_being_decoded(tmp_path):
     num_samples = 10 * 3600 * 8_000
-    header = b"RIFF" + struct.pack("<I", 36 + num_samples) + b"WAVEfmt " + struct.pack(
-        "<IHHIIHH", 16, 1, 1, 8_000, 8_000, 1, 8) + b"data" + struct.pack("<I", num_samples)
+    header = (
+        b"RIFF"
+        + struct.pack("<I", 36 + num_samples)
+        + b"WAVEfmt "
+        + struct.pack("<IHHIIHH", 16, 1, 1, 8_000, 8_000, 1, 8)
+        + b"data"
+        + struct.pack("<I", num_samples)
+    )
     with open(tmp_path / "a.wav", "wb") as file:
         file.write(header)
         file.truncate(44 + num_samples)

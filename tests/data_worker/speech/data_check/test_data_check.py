@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import soundfile
 
+from data_worker.speech.audio_check.heard import listen
 from data_worker.speech.data_check.findings import look_at
 from data_worker.speech.data_check.suggestions import _padding, _too_little, suggest
-from data_worker.speech.audio_check.heard import listen
 from shared.config.settings import Config, DataConfig
 from shared.console.data_page import data_page
 from shared.console.data_text import _bars, findings_in_words
-from shared.errors import DataError
 from shared.devices.gpus import Gpu
+from shared.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[4]
 RATE = 22_050
@@ -81,8 +81,9 @@ def test_every_row_that_would_not_be_used_is_named_with_its_reason(findings):
      ("duplicate audio", "u7"), ("duplicate text", "u9"), ("text and duration", "u10")],
 )  # fmt: skip
 def test_a_row_worth_a_look_is_named(findings, kind, name):
-    named = [outlier["id"] for outlier in findings["summary"]["outliers"]
-             if outlier["kind"] == kind]
+    named = [
+        outlier["id"] for outlier in findings["summary"]["outliers"] if outlier["kind"] == kind
+    ]
     assert name in named
     if kind != "text and duration":  # the long pause is one of those too
         assert named == [name]
@@ -137,8 +138,10 @@ def test_the_edges_of_a_bar_differ(edges, labels):
 
 
 def test_the_page_needs_no_network_and_shows_data_as_text_only(findings):
-    problems = [*findings["problems"],
-                {"line": 1, "id": "<script>alert(1)</script>", "path": "x", "reason": "&"}]
+    problems = [
+        *findings["problems"],
+        {"line": 1, "id": "<script>alert(1)</script>", "path": "x", "reason": "&"},
+    ]
     page = data_page({"problems": problems, "summary": findings["summary"]})
     assert "<script" not in page and "&lt;script&gt;" in page
     assert all(target.startswith(("data:", "#")) for target in _targets(page))
@@ -172,8 +175,12 @@ def test_loud_speech_is_not_taken_for_clipping():
 
 def check_data(*arguments):
     return subprocess.run(
-        [sys.executable, "launcher.py", "check-data", *map(str, arguments)], cwd=ROOT,
-        capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "launcher.py", "check-data", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker.speech.speaking import export
 from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.speaking import export
 from model_worker.speech.speaking.exported_voice import ExportedVoice
 from shared.speech.mel import log_mel
 

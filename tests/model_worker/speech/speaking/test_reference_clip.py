@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker, speaker_number
+from model_worker.speech.speaking.reference_clip import (
+    mel_of_recording,
+    mel_of_speaker,
+    speaker_number,
+)
 from shared.config.settings import DataConfig
 from shared.errors import InputError
 from shared.plan.index import StringColumn

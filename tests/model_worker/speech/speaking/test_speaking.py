@@ -9,7 +9,11 @@ import tensorflow as tf
 
 from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.speaking.loaded_voice import Voice, load_model
-from model_worker.speech.speaking.speaking_graph import FRAME_MULTIPLE, MAX_FRAMES_PER_SYMBOL, speaking_function
+from model_worker.speech.speaking.speaking_graph import (
+    FRAME_MULTIPLE,
+    MAX_FRAMES_PER_SYMBOL,
+    speaking_function,
+)
 from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
 from shared.errors import CheckpointError, InputError

@@ -9,9 +9,9 @@ import pytest
 from shared.commands import COMMANDS
 from shared.commands.completion.command import all_words, main
 from shared.commands.completion.scripts import SHELLS, script_for
+from shared.config.option import rules_of
 from shared.config.settings import SECTIONS
 from shared.errors import ConfigError
-from shared.config.option import rules_of
 
 
 def completed(tmp_path, *words):

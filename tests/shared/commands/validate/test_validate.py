@@ -10,9 +10,9 @@ import pytest
 
 from shared.commands.validate import machine_checks
 from shared.commands.validate.command import TITLES, _run_checks, validate_parser
-from shared.errors import ConfigError
-from shared.devices.gpus import list_gpus
 from shared.commands.validate.machine_checks import CheckFailed
+from shared.devices.gpus import list_gpus
+from shared.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -17,18 +17,27 @@ def phonemes():
     return make_frontend("phonemes", "en-us")
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("Hello, world! How are you?", "həlˈoʊ, wˈɜːld! hˈaʊ ɑːɹ juː?"),
-    ("Mr. Smith paid $3.50; he left... Then — well – \"no\" (really), he didn't.",
-     "mˈɪstɚ smˈɪθ pˈeɪd dˈɑːlɚ θɹˈiː pɔɪnt fˈaɪv zˈiəɹoʊ; hiː lˈɛft… ðˈɛn— wˈɛl— nˈoʊ ɹˈiəli, "
-     "hiː dˈɪdnt."),
-    ("It was 3.5, e.g. this. The U.S. Army came.",
-     "ɪt wʌz θɹˈiː pɔɪnt fˈaɪv, fˌɔːɹɛɡzˈæmpəl ðˈɪs. ðə jˌuːˈɛs ˈɑːɹmi kˈeɪm."),
-    ("Is it ok?Yes!", "ɪz ɪɾ ˌoʊkˈeɪ? jˈɛs!"),
-    ("He said: \"Go.\" She left.", "hiː sˈɛd: ɡˈoʊ. ʃiː lˈɛft."),
-    ("At 10:30 a.m. one of 1,000 men", "æt tˈɛn θˈɜːɾi ˌeɪˈɛm wˈʌn ʌv wˈʌn θˈaʊzənd mˈɛn"),
-    ("What?!", "wˌʌt?"), ("well--then", "wˈɛl— ðˈɛn"), ("[[foo]]", "fˈuː"),
-])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Hello, world! How are you?", "həlˈoʊ, wˈɜːld! hˈaʊ ɑːɹ juː?"),
+        (
+            'Mr. Smith paid $3.50; he left... Then — well – "no" (really), he didn\'t.',
+            "mˈɪstɚ smˈɪθ pˈeɪd dˈɑːlɚ θɹˈiː pɔɪnt fˈaɪv zˈiəɹoʊ; hiː lˈɛft… ðˈɛn— wˈɛl— nˈoʊ ɹˈiəli, "
+            "hiː dˈɪdnt.",
+        ),
+        (
+            "It was 3.5, e.g. this. The U.S. Army came.",
+            "ɪt wʌz θɹˈiː pɔɪnt fˈaɪv, fˌɔːɹɛɡzˈæmpəl ðˈɪs. ðə jˌuːˈɛs ˈɑːɹmi kˈeɪm.",
+        ),
+        ("Is it ok?Yes!", "ɪz ɪɾ ˌoʊkˈeɪ? jˈɛs!"),
+        ('He said: "Go." She left.', "hiː sˈɛd: ɡˈoʊ. ʃiː lˈɛft."),
+        ("At 10:30 a.m. one of 1,000 men", "æt tˈɛn θˈɜːɾi ˌeɪˈɛm wˈʌn ʌv wˈʌn θˈaʊzənd mˈɛn"),
+        ("What?!", "wˌʌt?"),
+        ("well--then", "wˈɛl— ðˈɛn"),
+        ("[[foo]]", "fˈuː"),
+    ],
+)
 def test_phonemes_keep_punctuation_that_is_heard(phonemes, text, expected):
     assert phonemes.symbols(text) == (expected, [])
 
@@ -48,11 +57,19 @@ def test_composed_and_decomposed_characters_sound_the_same(phonemes):
     assert phonemes.symbols("cafe\u0301") == phonemes.symbols("caf\u00e9")
 
 
-@pytest.mark.parametrize("language, text, mark", [
-    ("fa", "سلام، دنیا!", ","), ("cmn", "你好，世界。", "."), ("es", "¿Qué tal?", "?"),
-    ("fr-fr", "Ça va ?", "?"), ("hi", "नमस्ते दुनिया।", "."), ("de", "Guten Tag!", "!"),
-    ("ru", "Привет, мир.", ","), ("EN_gb", "Good day.", "."),
-])
+@pytest.mark.parametrize(
+    "language, text, mark",
+    [
+        ("fa", "سلام، دنیا!", ","),
+        ("cmn", "你好，世界。", "."),
+        ("es", "¿Qué tal?", "?"),
+        ("fr-fr", "Ça va ?", "?"),
+        ("hi", "नमस्ते दुनिया।", "."),
+        ("de", "Guten Tag!", "!"),
+        ("ru", "Привет, мир.", ","),
+        ("EN_gb", "Good day.", "."),
+    ],
+)
 def test_other_languages_and_their_punctuation(language, text, mark):
     found, unspoken = make_frontend("phonemes", language).symbols(text)
     assert mark in found and "(" not in found and not unspoken
@@ -106,7 +123,7 @@ def test_a_corpus_is_numbered_like_its_utterances():
     for row, text in enumerate(texts):
         expected, unknown = encode(text, table)
         assert not unknown
-        assert values[offsets[row]:offsets[row + 1]].tolist() == expected.tolist()
+        assert values[offsets[row] : offsets[row + 1]].tolist() == expected.tolist()
     values, offsets = encode_corpus([], table)
     assert len(values) == 0 and offsets.tolist() == [0]
 
@@ -132,13 +149,25 @@ def test_speech_is_16_bit_audio_of_natural_length():
     assert len(voice.speak("")) < 22_050
 
 
-@pytest.mark.parametrize("language, text", [
-    ("en-us", "a." * 2_500), ("en-us", "x" * 5_000), ("hi", "\u032e\u0349-\u035b" * 3),
-    ("hi", "\x04-\u4e3a"), ("hi", "\ue00c-\u0971"), ("fr", "\u0624\u062a\u0644" * 100),
-])
+@pytest.mark.parametrize(
+    "language, text",
+    [
+        ("en-us", "a." * 2_500),
+        ("en-us", "x" * 5_000),
+        ("hi", "\u032e\u0349-\u035b" * 3),
+        ("hi", "\x04-\u4e3a"),
+        ("hi", "\ue00c-\u0971"),
+        ("fr", "\u0624\u062a\u0644" * 100),
+    ],
+)
 def test_garbage_that_crashed_espeak_does_so_no_more(language, text):
-    program = ("import sys; from shared.speech.text.frontend import make_frontend; make_frontend("
-               "'phonemes', sys.argv[1]).symbols(bytes.fromhex(sys.argv[2]).decode())")
-    done = subprocess.run([sys.executable, "-c", program, language, text.encode().hex()],
-                          capture_output=True, timeout=60)
+    program = (
+        "import sys; from shared.speech.text.frontend import make_frontend; make_frontend("
+        "'phonemes', sys.argv[1]).symbols(bytes.fromhex(sys.argv[2]).decode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, language, text.encode().hex()],
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
