@@ -17,7 +17,7 @@ from data_worker.speech.audio import load_utterance
 from data_worker.speech.features import FEATURES_VERSION, FeatureExtractor
 from shared.config.settings import Config
 from shared.devices.cores import num_cores
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.plan.index import Index, root_folders
 from shared.plan.plan import Plan
 from shared.plan.plan_of_run import num_data_workers, settings_fingerprint
@@ -80,7 +80,7 @@ def make_loader(
     def load(row: int, on_piece: Callable[[], None]) -> np.ndarray:
         arguments = arguments_of(row)
         if row in convicted:
-            raise AudioError(
+            raise ReadError(
                 f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "
                 f"Convert the recording again, or take it out of the metadata."
             )

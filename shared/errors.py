@@ -29,8 +29,12 @@ class PlacementError(GpuError):
     """Multi-GPU mode was asked for with flags that these GPUs can't serve."""
 
 
-class AudioError(TandemError):
-    """One utterance can't be read. `transient` errors are worth another try."""
+class TaskError(InputError):
+    """A task's own code can't be used: a method is missing, fails, or returns what it must not."""
+
+
+class ReadError(TandemError):
+    """One example can't be read. `transient` errors are worth another try."""
 
     def __init__(self, message: str, *, transient: bool = False):
         super().__init__(message)

@@ -17,7 +17,7 @@ from data_worker.batches.readers import ReaderPool, ReadUtterance, next_reader_c
 from data_worker.speech.audio import RowSpace, fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
 from shared.diagnosis.wait_attribution import Made
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.plan.buckets import REFERENCE_FRAMES, BucketShape
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
@@ -162,7 +162,7 @@ class BatchMaker:
         for row, future in job.read.items():
             try:
                 read = future.result()
-            except AudioError as error:
+            except ReadError as error:
                 return FailedRow(job.plan.index, row, str(error))
             if read.features is not None:
                 job.features[row] = read.features

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from data_worker.preparation.crash_proof_pool import ALONE_S, Crashed, one_by_one
 from data_worker.speech.audio import load_utterance
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.launching.supervisor import CRASH_SIGNALS, signal_name
 from shared.worker.reports import Reporter
 
@@ -45,5 +45,5 @@ def try_to_load(arguments: tuple) -> None:
     """In the fresh process: what readers do, but nobody needs the audio."""
     try:
         load_utterance(*arguments)
-    except AudioError:
+    except ReadError:
         pass  # a reader says so itself

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.worker.decoding_record import ReadingRecord
 
 _RETRY_AFTER_S = (0.1, 0.5, 2.0)
@@ -77,11 +77,11 @@ class ReaderPool:
             thread.start()
 
     def read(self, row: int) -> Future[ReadUtterance]:
-        """The utterance, in time; an AudioError when it can't be had."""
+        """The utterance, in time; an ReadError when it can't be had."""
         future: Future[ReadUtterance] = Future()
         try:
             self._raise_known_failure(row)
-        except AudioError as error:
+        except ReadError as error:
             future.set_exception(error)
         else:
             self._wanted.put((row, future))
@@ -107,7 +107,7 @@ class ReaderPool:
         self._record.begin(slot, row)
         try:
             return self._load_with_retries(row)
-        except AudioError as error:
+        except ReadError as error:
             self._failed[row] = str(error), time.monotonic() + _REMEMBERED_S
             raise
         finally:
@@ -116,7 +116,7 @@ class ReaderPool:
     def _raise_known_failure(self, row: int) -> None:
         reason, until_s = self._failed.get(row, ("", 0.0))
         if time.monotonic() < until_s:
-            raise AudioError(reason)
+            raise ReadError(reason)
 
     def _load_with_retries(self, row: int) -> ReadUtterance:
         started_s = fetched_s = time.perf_counter()
@@ -132,7 +132,7 @@ class ReaderPool:
         for pause_s in (*_RETRY_AFTER_S, None):
             try:
                 audio = self._load(row, note_piece)
-            except AudioError as error:
+            except ReadError as error:
                 if not error.transient or pause_s is None:
                     raise
                 self._on_progress()  # storage that answers with an error does answer

@@ -14,7 +14,7 @@ import soundfile
 import soxr
 
 from data_worker.speech.pcm import as_float, peak_of, read_stored
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
 
 # Keeps digital silence from being divided by its own zero peak.
@@ -55,7 +55,7 @@ def load_utterance(
     piece of the file that has come from the disk: what is left after the last one is decoding.
 
     Raises:
-        AudioError: the file can't be opened or decoded, is no longer what the index describes, or
+        ReadError: the file can't be opened or decoded, is no longer what the index describes, or
             holds values that are not finite; `transient` if reading it again may help.
     """
     audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_piece))
@@ -63,7 +63,7 @@ def load_utterance(
         audio = _resample(as_float(audio), sample_rate_expected)
     peak = peak_of(audio)
     if not math.isfinite(peak):
-        raise AudioError(
+        raise ReadError(
             f"{path}: holds samples that are not finite numbers. Export the recording again, or "
             f"take it out of the metadata."
         )
@@ -143,18 +143,18 @@ def _decode(
         raise _system_error(path, error) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise AudioError(f"{path}: is not a regular file. Put the recording itself there.")
+            raise ReadError(f"{path}: is not a regular file. Put the recording itself there.")
         fetch(descriptor, end * _LARGEST_FRAME_BYTES, on_piece)
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             if file.samplerate != sample_rate_expected:
-                raise AudioError(
+                raise ReadError(
                     f"{path}: has {file.samplerate} Hz; the index says {sample_rate_expected}. "
                     f"{_CHANGED}"
                 )
             # Read from the beginning: compressed formats do not seek to an exact sample.
             audio = read_stored(file, end, as_it_is=sample_rate_expected == SAMPLE_RATE)
     except soundfile.LibsndfileError as error:
-        raise AudioError(
+        raise ReadError(
             f"{path}: can't be decoded ({error.error_string.rstrip('.')}). "
             f"Convert the recording again, or take it out of the metadata.",
             transient=error.code == _SNDFILE_SYSTEM_ERROR,
@@ -164,7 +164,7 @@ def _decode(
     finally:
         os.close(descriptor)
     if len(audio) < end:
-        raise AudioError(
+        raise ReadError(
             f"{path}: ends after {len(audio)} samples; the index says at least {end}. {_CHANGED}"
         )
     return audio[start:]
@@ -183,8 +183,8 @@ def fetch(descriptor: int, num_bytes: int, on_piece: Callable[[], None]) -> None
             return
 
 
-def _system_error(path: Path, error: OSError) -> AudioError:
-    return AudioError(
+def _system_error(path: Path, error: OSError) -> ReadError:
+    return ReadError(
         f"{path}: can't be read ({error.strerror or error}). Check the disk and the file's "
         f"permissions.",
         transient=error.errno in _TRANSIENT_ERRNOS,

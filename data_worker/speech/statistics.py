@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data_worker.speech.audio import load_utterance
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.speech import mel
 
 SAMPLE_CLIPS = 96
@@ -78,7 +78,7 @@ def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums
             clip.sample_rate,
             normalise_loudness,
         )
-    except AudioError:
+    except ReadError:
         return None
     energy = mel.energy(audio)
     pitch = fundamental_hz(audio)

@@ -7,7 +7,7 @@ import pytest
 
 from data_worker.batches import readers
 from data_worker.batches.readers import ReaderPool, next_reader_count
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.worker.decoding_record import ReadingRecord
 
 DEADLINE_S = 60.0
@@ -45,7 +45,7 @@ def test_reading_ends_where_the_file_is_in_memory_and_retries_belong_to_it(make_
         tries.append(row)
         now_s[0] += 0.25
         if len(tries) < 2:
-            raise AudioError("storage is asleep", transient=True)
+            raise ReadError("storage is asleep", transient=True)
         fetched()
         now_s[0] += 0.5
         return np.zeros(1, np.float32)
@@ -79,7 +79,7 @@ def test_what_is_being_read_is_on_record_until_it_is_read(make_pool):
         both.wait()  # both are being read
         both.wait()  # and the test has looked
         if row == 4:
-            raise AudioError("it is gone")
+            raise ReadError("it is gone")
 
     pool = make_pool(load, num_threads=2, record=record)
     futures = [pool.read(9), pool.read(4)]
@@ -87,7 +87,7 @@ def test_what_is_being_read_is_on_record_until_it_is_read(make_pool):
     assert record.rows() == (4, 9)
     both.wait()
     futures[0].result(DEADLINE_S)
-    with pytest.raises(AudioError):
+    with pytest.raises(ReadError):
         futures[1].result(DEADLINE_S)
     assert record.rows() == ()
 
@@ -98,7 +98,7 @@ def test_a_transient_error_is_tried_again_after_growing_pauses(make_pool):
     def load(row, fetched):
         tries.append(row)
         if len(tries) < 4:
-            raise AudioError("storage is asleep", transient=True)
+            raise ReadError("storage is asleep", transient=True)
         return np.zeros(1, np.float32)
 
     pool = make_pool(load, wait=pauses.append)
@@ -112,11 +112,11 @@ def test_storage_that_answers_with_errors_is_not_silent(make_pool):
     told = []
 
     def load(row, fetched):
-        raise AudioError("storage is asleep", transient=True)
+        raise ReadError("storage is asleep", transient=True)
 
     pool = make_pool(load, wait=lambda seconds: told.append("pause"),
                      on_progress=lambda: told.append("progress"))  # fmt: skip
-    with pytest.raises(AudioError):
+    with pytest.raises(ReadError):
         pool.read(7).result(DEADLINE_S)
     assert told[:6] == ["progress", "pause"] * 3
 
@@ -126,9 +126,9 @@ def test_a_transient_error_that_stays_is_given_up_with_its_reason(make_pool):
 
     def load(row, fetched):
         tries.append(row)
-        raise AudioError("storage is gone", transient=True)
+        raise ReadError("storage is gone", transient=True)
 
-    with pytest.raises(AudioError, match="storage is gone"):
+    with pytest.raises(ReadError, match="storage is gone"):
         make_pool(load).read(7).result(DEADLINE_S)
     assert len(tries) == 4
 
@@ -140,12 +140,12 @@ def test_what_could_not_be_read_fails_at_once_the_next_time(make_pool, monkeypat
     def load(row, fetched):
         tries.append(row)
         if now_s[0] < 200:
-            raise AudioError(f"storage of row {row} is gone", transient=True)
+            raise ReadError(f"storage of row {row} is gone", transient=True)
         return np.zeros(1, np.float32)
 
     pool = make_pool(load, num_threads=1)
     for future in [pool.read(row) for row in (7, 8, 7)]:
-        with pytest.raises(AudioError, match="is gone"):
+        with pytest.raises(ReadError, match="is gone"):
             future.result(DEADLINE_S)
     assert tries == [7] * 4 + [8] * 4
     again = pool.read(8)
@@ -160,9 +160,9 @@ def test_a_file_that_is_bad_is_not_tried_again(make_pool):
 
     def load(row, fetched):
         tries.append(row)
-        raise AudioError("can't be decoded")
+        raise ReadError("can't be decoded")
 
-    with pytest.raises(AudioError, match="can't be decoded"):
+    with pytest.raises(ReadError, match="can't be decoded"):
         make_pool(load).read(7).result(DEADLINE_S)
     assert tries == [7]
 
@@ -183,7 +183,7 @@ def test_every_utterance_counts_as_progress_read_or_not(make_pool):
 
     def load(row, fetched):
         if row:
-            raise AudioError("bad")
+            raise ReadError("bad")
 
     pool = make_pool(load, on_progress=progress.release)
     pool.read(0)

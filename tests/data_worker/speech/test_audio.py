@@ -9,7 +9,7 @@ import soundfile
 
 from data_worker.speech import audio
 from data_worker.speech.audio import load_utterance, pad_length, pad_reflect
-from shared.errors import AudioError
+from shared.errors import ReadError
 from shared.speech.mel import reflected, resampled_length
 
 
@@ -23,7 +23,7 @@ def written(path, samples, rate, **options):
 
 
 def failure_of(*arguments):
-    with pytest.raises(AudioError) as caught:
+    with pytest.raises(ReadError) as caught:
         load_utterance(*arguments)
     assert str(arguments[0]) in str(caught.value)
     return caught.value

@@ -1,0 +1,201 @@
+"""Which tasks there are: the built-in ones by name, any other by its file.
+
+The two halves of a task are named here and imported only in the process that needs one.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib
+import inspect
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from shared.errors import ConfigError, TaskError
+from shared.task.batch import BatchForm
+from shared.task.data_side import DataSide
+from shared.task.model_side import ModelSide
+from shared.task.users_file import load_users_file
+
+
+class _BuiltIn(NamedTuple):
+    """Where the parts of a built-in task are, each as module:name."""
+
+    data: str
+    model: str
+    form: str  # what both processes know of its batches
+    settings: str  # its section of the configuration
+
+
+_BUILT_IN = {
+    "speech": _BuiltIn(
+        data="data_worker.speech.task:SpeechData",
+        model="model_worker.speech.task:SpeechModel",
+        form="shared.speech.batch:FORM",
+        settings="shared.speech.settings:SpeechConfig",
+    ),
+}
+DEFAULT = "speech"
+_Half = TypeVar("_Half", DataSide, ModelSide)
+_DATA, _MODEL = "Data", "Model"
+
+
+def _named(place: str):
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def settings_class() -> type:
+    """The options of the data side that is built in, a section of the configuration."""
+    return _named(_BUILT_IN[DEFAULT].settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task as it was named: built in, or a file with one half of its own or both."""
+
+    name: str  # of a built-in one, or the file's
+    file: str = ""  # absolute; empty for a built-in one
+    model_name: str = _MODEL  # the class that is the model half
+    sha256: str = ""  # of the file
+    has_data: bool = False  # whether the file brings this half
+    has_model: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Task:
+        """The task that `--task` names: speech, FILE.py, or FILE.py:MODEL.
+
+        Nothing of the file is run.
+
+        Raises:
+            ConfigError: there is none; says what was expected.
+        """
+        if text in _BUILT_IN:
+            return cls(text)
+        place, colon, name = text.partition(":")
+        path = Path(place)
+        if path.suffix != ".py":
+            names = ", ".join(_BUILT_IN)
+            raise ConfigError(
+                f"--task {text}: expected {names}, or a Python file with a task: FILE.py or "
+                "FILE.py:MODEL."
+            )
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--task {text}: {place} can't be read ({error.strerror}).") from None
+        classes = _names_in(path, content)
+        model = name if colon else _MODEL
+        has_data, has_model = _DATA in classes, model in classes
+        if (colon and not has_model) or not (has_data or has_model):
+            wanted = f"class {model}" if colon else f"class {_DATA} or class {_MODEL}"
+            found = ", ".join(sorted(classes)) or "none"
+            raise ConfigError(
+                f"{place}: has no {wanted} (its classes: {found}). A task is a class Data, based on "
+                "shared.task.DataSide, a class Model, based on shared.task.ModelSide, or both."
+            )
+        digest = hashlib.sha256(content).hexdigest()
+        return cls(path.name, str(path.resolve()), model, digest, has_data, has_model)
+
+    @property
+    def is_built_in(self) -> bool:
+        return not self.file
+
+    def data_side(self) -> type[DataSide]:
+        """The class of its data half, imported.
+
+        Raises:
+            TaskError: the user's file can't be used; names its line.
+        """
+        if self.has_data:
+            return _checked(self, _DATA, DataSide)
+        return _named(_BUILT_IN[self.name if self.is_built_in else DEFAULT].data)
+
+    def model_side(self) -> type[ModelSide]:
+        """The class of its model half, imported.
+
+        Raises:
+            TaskError: the user's file can't be used, or has no such half.
+        """
+        if self.has_model:
+            return _checked(self, self.model_name, ModelSide)
+        if not self.is_built_in:
+            raise TaskError(
+                f"{self.name}: has a class {_DATA} and no class {_MODEL}. The speech model trains "
+                "on batches of speech only: add a class Model, based on shared.task.ModelSide."
+            )
+        return _named(_BUILT_IN[self.name].model)
+
+    def form(self) -> BatchForm:
+        """What its batches look like.
+
+        Raises:
+            TaskError: the user's file can't be used, or declares what can't be.
+        """
+        if self.has_data:
+            return _form_of(self.data_side())
+        return _named(_BUILT_IN[self.name if self.is_built_in else DEFAULT].form)
+
+
+@functools.cache
+def _form_of(data_side: type[DataSide]) -> BatchForm:
+    return data_side.form()
+
+
+def _names_in(path: Path, content: bytes) -> set[str]:
+    """The classes at the top level of a file, imported ones and other names included.
+
+    Raises:
+        ConfigError: it is not Python.
+    """
+    try:
+        tree = ast.parse(content, str(path))
+    except (SyntaxError, ValueError) as error:
+        line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        words = error.msg if isinstance(error, SyntaxError) else error
+        raise ConfigError(f"{path.name}{line}: is not valid Python ({words}).") from None
+    names: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name for alias in statement.names)
+        elif isinstance(statement, ast.Assign):
+            names.update(each.id for each in statement.targets if isinstance(each, ast.Name))
+    return names
+
+
+def _checked(task: Task, name: str, kind: type[_Half]) -> type[_Half]:
+    """A class of the user's file, with everything that its kind asks for.
+
+    Raises:
+        TaskError: names the line and what is missing.
+    """
+    found = getattr(load_users_file(task.file, task.sha256), name)
+    if not (inspect.isclass(found) and issubclass(found, kind)):
+        raise TaskError(
+            f"{task.name}: {name} is not based on shared.task.{kind.__name__}. Write "
+            f"'class {name}({kind.__name__}):'."
+        )
+    missing = [
+        method for method in _REQUIRED[kind] if getattr(found, method) is getattr(kind, method)
+    ]
+    if missing:
+        try:
+            line = f" line {inspect.getsourcelines(found)[1]}"
+        except (OSError, TypeError):
+            line = ""
+        raise TaskError(
+            f"{task.name}{line}: class {name} has no {' and no '.join(missing)}. Every "
+            f"{kind.__name__} needs {', '.join(_REQUIRED[kind])}."
+        )
+    return found
+
+
+_REQUIRED: dict[type, tuple[str, ...]] = {
+    DataSide: ("arrays", "examples", "read", "row"),
+    ModelSide: ("build", "losses"),
+}
