@@ -16,7 +16,7 @@ from data_worker.batches.batch_maker import crop_start
 from data_worker.speech import audio
 from data_worker.speech.audio import PEAK, pad_length
 from data_worker.speech.features import FeatureExtractor
-from shared.plan.buckets import REFERENCE_FRAMES
+from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import HOP, PAD, SAMPLE_RATE
 
 

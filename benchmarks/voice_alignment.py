@@ -35,7 +35,7 @@ class Aligner:
 
         directory = RunDirectory(run)
         self._index = Index.load(directory.index)
-        size = load_config(directory.config).model.model_size
+        size = load_config(directory.config).task.model_size
         self._model = load_model(self._index, size, averaged_checkpoint(directory, print))
         self._encoder = TextEncoder(self._index)
 

@@ -61,23 +61,20 @@ def _work(reporter: Reporter) -> int:
     tf = start_tensorflow("data", device_kind, config)
     say_memory("data", device_kind, config, reporter)
 
-    # Everything below imports TensorFlow, whose device had to be settled first.
-    from data_worker.assembly import arguments_by_row, make_batch_maker, make_hello, make_memory
+    # Everything below may import TensorFlow, whose device had to be settled first.
+    from data_worker.assembly import Assembly
     from data_worker.batches.crash_trial import find_guilty
-    from data_worker.speech.features import FeatureExtractor
     from data_worker.stream import spare as standing_by
     from data_worker.stream.serving import DataServer, Progress
     from shared.plan.index import Index
-    from shared.plan.plan_of_run import plan_of
     from shared.stream.sockets import ClientSocket
 
     index = Index.load(run.index)
-    plan = plan_of(config, index)
-    extractor = FeatureExtractor(index.mel_basis)
+    parts = Assembly.of_run(Path(flags.run), config, index, device_kind)
     name = flags.name or _name_by_hand()
     suspects = suspects_from_environment()
     if flags.spare:
-        standing_by.warm_up(extractor, plan, reporter)
+        standing_by.warm_up(parts.task, parts.plan, reporter)
         order = standing_by.wait_for_order(reporter, should_stop)
         if order is None:
             return EXIT_INTERRUPTED
@@ -89,26 +86,18 @@ def _work(reporter: Reporter) -> int:
         # The index may have become shorter since a record was left behind.
         suspects = sorted({*suspects, *(row for row in rows if 0 <= row < len(index))})
         if suspects:
-            convicted = find_guilty(suspects, arguments_by_row(config, index), reporter)
+            convicted = find_guilty(suspects, config, str(run.index), reporter)
     progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
-    socket = ClientSocket(
-        endpoint, config.run.run_id, keys=keys, make_memory=lambda: make_memory(config, plan)
-    )
+    socket = ClientSocket(endpoint, config.run.run_id, keys=keys, make_memory=parts.memory)
     with ReadingRecord.of_this_process(run.path) as record:
         server = DataServer(
             socket,
-            make_hello(name, config, index, plan, device_kind, tf.__version__),
-            lambda on_done: make_batch_maker(
-                config,
-                index,
-                plan,
-                extractor,
+            parts.hello(name, tf.__version__),
+            lambda on_done: parts.batch_maker(
                 on_done,
                 progress.note,
                 cores.latest,
                 lambda begins: server.long_work(begins),
-                device_kind,
-                Path(flags.run),
                 convicted,
                 socket.take_memory,
                 record,
@@ -117,6 +106,7 @@ def _work(reporter: Reporter) -> int:
             progress,
             busy,
             should_stop,
+            len(index),
         )
         reason = server.serve()
     log.info("ended: %s", reason)

@@ -1,160 +1,142 @@
-"""Puts a data process's parts together from a run's configuration and index."""
+"""Puts a data process's parts together from a run's configuration, index and task."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
+from data_worker.batches.batch_filler import BatchFiller
 from data_worker.batches.batch_maker import MAX_READERS, BatchMaker
-from data_worker.batches.cache import COLUMNS, DiskCache, MemoryCache, NoCache, make_room
+from data_worker.batches.cache import DiskCache, FeatureCache, MemoryCache, NoCache, make_room
 from data_worker.batches.readers import ReaderPool
-from data_worker.speech.audio import load_utterance
-from data_worker.speech.features import FEATURES_VERSION, FeatureExtractor
+from data_worker.batches.reading import make_loader
 from shared.config.settings import Config
 from shared.devices.cores import num_cores
-from shared.errors import ReadError
 from shared.plan.index import Index, root_folders
 from shared.plan.plan import Plan
-from shared.plan.plan_of_run import num_data_workers, settings_fingerprint
+from shared.plan.plan_of_run import (
+    example_of_row,
+    num_data_workers,
+    plan_of,
+    settings_fingerprint,
+)
+from shared.run.task_identity import recipe_of
 from shared.stream import messages
 from shared.stream.array_block import ArrayBlock
 from shared.stream.batch_memory import BatchMemory
+from shared.task import DataSide
+from shared.task.registry import Task
 from shared.worker.decoding_record import ReadingRecord
 
 # Beside the batches that were asked for: one that is made anew, one that comes too late.
 _BEING_MADE = 2
+# Columns that say where an example stands in this index, not what it is.
+_NOT_READ = {"line", "split", "root", "paths", "file_size", "file_mtime_ns"}
 
 
-def make_hello(
-    name: str, config: Config, index: Index, plan: Plan, device_kind: str, tensorflow: str
-) -> messages.Hello:
-    """How this data process introduces itself."""
-    return messages.Hello(
-        worker=name,
-        pid=os.getpid(),
-        index_fingerprint=index.fingerprint,
-        plan_fingerprint=settings_fingerprint(config, plan),
-        device_kind=device_kind,
-        tensorflow=tensorflow,
-        capacity=1,  # the server knows better when it sends this
-    )
+@dataclasses.dataclass(frozen=True)
+class Assembly:
+    """What a data process makes batches from: built once, before its socket."""
 
+    run: Path
+    config: Config
+    index: Index
+    plan: Plan
+    task: DataSide
+    device_kind: str
 
-def make_memory(config: Config, plan: Plan) -> BatchMemory:
-    """Memory for this data process's part of the batches that are under way."""
-    largest = max(ArrayBlock.num_bytes(shape.arrays()) for shape in plan.buckets)
-    share = -(-config.data.pipeline_buffer_size // num_data_workers(config))
-    within_budget = (config.data.buffer_megabytes << 20) // largest
-    return BatchMemory(largest, max(1, min(share + _BEING_MADE, within_budget)))
+    @classmethod
+    def of_run(cls, run: Path, config: Config, index: Index, device_kind: str) -> Assembly:
+        """The task gets ready to make features: TensorFlow's device must be settled."""
+        task = Task.of(config.run.task).data_side()(config)
+        task.open(index)
+        return cls(run, config, index, plan_of(config, index), task, device_kind)
 
-
-def arguments_by_row(config: Config, index: Index) -> Callable[[int], tuple]:
-    """A function from a row of the index to what `load_utterance` needs to know of it."""
-    roots = root_folders(config.data.train_data, config.data.val_data)
-    normalise = config.data.normalise_loudness
-
-    def arguments_of(row: int) -> tuple:
-        path = roots[index.root[row]] / index.paths[row]
-        start, num_samples = int(index.start[row]), int(index.num_samples[row])
-        return path, start, num_samples, int(index.sample_rate[row]), normalise
-
-    return arguments_of
-
-
-def make_loader(
-    config: Config, index: Index, convicted: dict[int, str]
-) -> Callable[[int, Callable[[], None]], np.ndarray]:
-    """A function from a row of the index to its audio at 22,050 Hz, float32 (samples,).
-
-    Its second argument is called for every piece of the file that has come from the disk. Rows in
-    `convicted` are not touched: decoding them is known to end in that signal.
-    """
-
-    arguments_of = arguments_by_row(config, index)
-
-    def load(row: int, on_piece: Callable[[], None]) -> np.ndarray:
-        arguments = arguments_of(row)
-        if row in convicted:
-            raise ReadError(
-                f"{arguments[0]}: decoding it crashes the process ({convicted[row]}). "
-                f"Convert the recording again, or take it out of the metadata."
-            )
-        return load_utterance(*arguments, on_piece)
-
-    return load
-
-
-def make_cache(config: Config, index: Index, device_kind: str, run: Path):
-    """The feature cache that the configuration asks for."""
-    max_bytes, num_writers = config.data.cache_megabytes << 20, num_data_workers(config)
-    if config.data.cache == "memory":
-        return MemoryCache(max_bytes // num_writers)
-    if config.data.cache == "off":
-        return NoCache()
-
-    roots = root_folders(config.data.train_data, config.data.val_data)
-
-    def key_of(row: int) -> str:
-        return "|".join(
-            str(part)
-            for part in (
-                roots[index.root[row]],
-                index.paths[row],
-                index.file_size[row],
-                index.file_mtime_ns[row],
-                index.start[row],
-                index.num_samples[row],
-            )
+    def hello(self, name: str, tensorflow: str) -> messages.Hello:
+        """How this data process introduces itself."""
+        return messages.Hello(
+            worker=name,
+            pid=os.getpid(),
+            index_fingerprint=self.index.fingerprint,
+            plan_fingerprint=settings_fingerprint(self.config, self.plan),
+            recipe=self._recipe(),
+            device_kind=self.device_kind,
+            tensorflow=tensorflow,
+            capacity=1,  # the server knows better when it sends this
         )
 
-    settings = (FEATURES_VERSION, device_kind, config.data.normalise_loudness,
-                *map(version, ("tensorflow", "soxr", "soundfile")))  # fmt: skip
-    name = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    directory = run.parent / ".feature-cache" / name
-    wanted_bytes = int(index.num_frames.sum()) * COLUMNS * np.dtype(np.float32).itemsize
-    make_room(directory, max_bytes, min(max_bytes, wanted_bytes))
-    return DiskCache(directory, max_bytes, key_of, num_writers)
+    def memory(self) -> BatchMemory:
+        """Memory for this data process's part of the batches that are under way."""
+        data = self.config.data
+        largest = max(ArrayBlock.num_bytes(shape.arrays()) for shape in self.plan.buckets)
+        share = -(-data.pipeline_buffer_size // num_data_workers(self.config))
+        within_budget = (data.buffer_megabytes << 20) // largest
+        return BatchMemory(largest, max(1, min(share + _BEING_MADE, within_budget)))
 
+    def cache(self) -> FeatureCache:
+        """The feature cache that the configuration asks for."""
+        data = self.config.data
+        max_bytes, num_writers = data.cache_megabytes << 20, num_data_workers(self.config)
+        if data.cache == "memory":
+            return MemoryCache(max_bytes // num_writers)
+        if data.cache == "off":
+            return NoCache()
+        recipe = {**self._recipe(), "device": self.device_kind}
+        name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
+        directory = self.run.parent / ".feature-cache" / name
+        of_a_row = max(shape.nbytes // shape.rows for shape in self.plan.buckets)
+        make_room(directory, max_bytes, min(max_bytes, of_a_row * len(self.index)))
+        return DiskCache(directory, max_bytes, self._cache_key_of, num_writers)
 
-def make_batch_maker(
-    config: Config,
-    index: Index,
-    plan: Plan,
-    extractor: FeatureExtractor,
-    on_done: Callable,
-    on_progress: Callable[[], None],
-    cores_busy: Callable[[], float],
-    on_long_work: Callable[[bool], None],
-    device_kind: str,
-    run: Path,
-    convicted: dict[int, str],
-    take_memory: Callable[[int], np.ndarray | None],
-    record: ReadingRecord,
-) -> BatchMaker:
-    """Readers, features and cache as one maker of batches."""
-    cache = make_cache(config, index, device_kind, run)
-    readers = ReaderPool(
-        make_loader(config, index, convicted),
-        config.data.num_workers or max(2, num_cores()),
-        on_progress,
-        record=record,
-        look_up=cache.get,
-    )
-    return BatchMaker(
-        index,
-        plan,
-        extractor,
-        cache,
-        readers,
-        on_done,
-        cores_busy,
-        # A number of readers that the user chose is not tuned away.
-        config.data.num_workers or MAX_READERS,
-        on_long_work,
-        take_memory,
-    )
+    def _recipe(self) -> dict[str, str]:
+        return recipe_of(Task.of(self.config.run.task), self.task)
+
+    def _cache_key_of(self, row: int) -> str:
+        """All that decides an example's features, but for the recipe."""
+        index, task = self.index, self.task
+        roots = root_folders(self.config.data.train_data or "", self.config.data.val_data)
+        names = index.columns.keys() if task.read_columns is None else task.read_columns
+        parts = [str(roots[index.root[row]]), index.paths[row]]
+        for name in ("file_size", "file_mtime_ns", *sorted({*names} - _NOT_READ)):
+            value = index.columns[name][row]
+            parts.append(value.tobytes().hex() if isinstance(value, np.ndarray) else str(value))
+        return "|".join(parts)
+
+    def batch_maker(
+        self,
+        on_done: Callable,
+        on_progress: Callable[[], None],
+        cores_busy: Callable[[], float],
+        on_long_work: Callable[[bool], None],
+        convicted: dict[int, str],
+        take_memory: Callable[[int], np.ndarray | None],
+        record: ReadingRecord,
+    ) -> BatchMaker:
+        """Readers, features and cache as one maker of batches."""
+        cache = self.cache()
+        example_of = example_of_row(self.config, self.index)
+        num_workers = self.config.data.num_workers
+        readers = ReaderPool(
+            make_loader(self.task, example_of, convicted),
+            num_workers or max(2, num_cores()),
+            on_progress,
+            record=record,
+            look_up=cache.get,
+        )
+        return BatchMaker(
+            self.plan,
+            BatchFiller(self.task, example_of, cache, take_memory),
+            lambda: self.task.num_graphs,
+            cache,
+            readers,
+            on_done,
+            cores_busy,
+            # A number of readers that the user chose is not tuned away.
+            num_workers or MAX_READERS,
+            on_long_work,
+        )

@@ -41,6 +41,7 @@ from shared.plan.index import Index
 from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint, total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
 from shared.run.directory import RunDirectory
+from shared.run.task_identity import read_identity
 from shared.stream.array_block import ALIGNMENT_BYTES
 from shared.stream.codec import MAX_ARRAYS
 from shared.stream.keys import ServerKeys
@@ -93,7 +94,7 @@ class Session:
             "stream": self._plan.with_layout(
                 config.training.validate_every * config.training.grad_accum
             ).fingerprint(),
-            "model_size": config.model.model_size,
+            "model_size": config.task.model_size,
             "grad_accum": config.training.grad_accum,
             "optimizer": config.training.optimizer,
         }
@@ -197,7 +198,7 @@ class Session:
             keras.config.set_dtype_policy(
                 "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
             )
-        size = self._config.model.model_size
+        size = self._config.task.model_size
         return build_model(size, len(index.symbol_table), Statistics.of_index(index))
 
     def _make_step(self, model) -> TrainStep:
@@ -243,6 +244,7 @@ class Session:
             device_kind=data_device_kind(config),
             num_rows=len(index),
             tensorflow=tf.__version__,
+            recipe=read_identity(self._run).recipe,
         )
         bad = BadUtterances(exclusions.first_batch, len(index), config.data.max_bad_fraction)
 
@@ -263,7 +265,7 @@ class Session:
 
     def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
         config = self._config
-        peak = config.training.learning_rate or PEAK_RATES[config.model.model_size]
+        peak = config.training.learning_rate or PEAK_RATES[config.task.model_size]
         if config.training.init_from and not config.training.learning_rate:
             peak *= _FINE_TUNING_SHARE
         steps = total_steps(config, self._plan.batches_per_epoch)

@@ -1,8 +1,8 @@
 """Finished features kept for later epochs: in memory or on disk, bounded, never stale.
 
-An entry is one float32 array (frames, 82): log mel, energy, pitch. Nothing that is in use is evicted:
-under a new shuffle each epoch, what came first is as good as anything, and an eviction would only
-churn. On disk, features of other settings give way.
+An entry is what a task's `features` returned of one example: an array, or a dictionary of arrays.
+Nothing that is in use is evicted: under a new shuffle each epoch, what came first is as good as
+anything, and an eviction would only churn. On disk, features of other settings give way.
 
 `at_hand` never waits and may be called by a thread that must not; `get` may read a file.
 """
@@ -18,17 +18,59 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+import safetensors.numpy
 
-from shared.speech.mel import MEL_BINS
+from shared.errors import TaskError
 
-COLUMNS = MEL_BINS + 2
-_MAGIC = b"tandem-features-1"
-_HEADER_BYTES = len(_MAGIC) + 4 + 4
+_MAGIC = b"tandem-features-2"
+_HEADER_BYTES = len(_MAGIC) + 4  # and a checksum
+_ALONE = ""  # name of the only array of features that have no names
 _ABANDONED_AFTER_S = 3600.0  # a file that is being written takes milliseconds
 
 log = logging.getLogger(__name__)
+
+
+class FeatureCache(Protocol):
+    """Keeps features by row of the index."""
+
+    @property
+    def num_entries(self) -> int:
+        """Examples whose features it holds."""
+
+    def at_hand(self, row: int) -> Any | None:
+        """The features of a row, if they can be had without waiting."""
+
+    def get(self, row: int) -> Any | None:
+        """The features of a row, from a file if need be."""
+
+    def put(self, row: int, features: Any) -> None:
+        """Keep the features of a row, if there is room."""
+
+
+def arrays_of(features: Any) -> dict[str, np.ndarray]:
+    """Features as arrays by name, contiguous.
+
+    Raises:
+        TaskError: they are neither an array nor a dictionary of arrays.
+    """
+    named = features if isinstance(features, dict) else {_ALONE: features}
+    try:
+        arrays = {str(name): np.ascontiguousarray(value) for name, value in named.items()}
+    except (TypeError, ValueError):
+        arrays = {}
+    if not arrays or any(array.dtype.hasobject for array in arrays.values()):
+        raise TaskError(
+            f"The features of an example are {type(features).__name__}; expected an array or a "
+            "dictionary of arrays."
+        )
+    return arrays
+
+
+def _as_they_were(arrays: dict[str, np.ndarray]) -> Any:
+    return arrays[_ALONE] if arrays.keys() == {_ALONE} else arrays
 
 
 class NoCache:
@@ -36,46 +78,48 @@ class NoCache:
 
     num_entries = 0
 
-    def at_hand(self, row: int) -> np.ndarray | None:
+    def at_hand(self, row: int) -> Any | None:
         return None
 
-    def get(self, row: int) -> np.ndarray | None:
+    def get(self, row: int) -> Any | None:
         return None
 
-    def put(self, row: int, features: np.ndarray) -> None:
+    def put(self, row: int, features: Any) -> None:
         return None
 
 
 class MemoryCache:
-    """Features of this process's utterances, by row of the index."""
+    """Features of this process's examples, by row of the index."""
 
     def __init__(self, max_bytes: int):
         self._max_bytes = max_bytes
-        self._held: dict[int, np.ndarray] = {}
+        self._held: dict[int, Any] = {}
         self._num_bytes = 0
         self._lock = threading.Lock()
 
     @property
     def num_entries(self) -> int:
-        """Utterances whose features it holds."""
+        """Examples whose features it holds."""
         return len(self._held)
 
-    def at_hand(self, row: int) -> np.ndarray | None:
+    def at_hand(self, row: int) -> Any | None:
         return self._held.get(row)
 
     get = at_hand
 
-    def put(self, row: int, features: np.ndarray) -> None:
+    def put(self, row: int, features: Any) -> None:
+        arrays = arrays_of(features)
+        num_bytes = sum(array.nbytes for array in arrays.values())
         with self._lock:
-            if row not in self._held and self._num_bytes + features.nbytes <= self._max_bytes:
-                self._held[row] = np.ascontiguousarray(features)
-                self._num_bytes += features.nbytes
+            if row not in self._held and self._num_bytes + num_bytes <= self._max_bytes:
+                self._held[row] = _as_they_were(arrays)
+                self._num_bytes += num_bytes
 
 
 class DiskCache:
-    """One small file per utterance, shared by all data processes and by later runs.
+    """One small file per example, shared by all data processes and by later runs.
 
-    A file's name is a hash of everything that decides its content, so a changed recording or
+    A file's name is a hash of everything that decides its content, so a changed file or
     setting can't meet an old entry; a checksum keeps a damaged one from being used.
     """
 
@@ -97,34 +141,28 @@ class DiskCache:
 
     @property
     def num_entries(self) -> int:
-        """Utterances whose features were found in it or put into it by this process."""
+        """Examples whose features were found in it or put into it by this process."""
         return len(self._found)
 
     def _path(self, row: int) -> Path:
         name = hashlib.sha256(self._key_of(row).encode()).hexdigest()
         return self._directory / f"{name}.features"
 
-    def at_hand(self, row: int) -> np.ndarray | None:
+    def at_hand(self, row: int) -> Any | None:
         return None
 
-    def get(self, row: int) -> np.ndarray | None:
+    def get(self, row: int) -> Any | None:
         path = self._path(row)
         try:
             content = path.read_bytes()
         except OSError:
             return None
         header, body = content[:_HEADER_BYTES], content[_HEADER_BYTES:]
-        sum_found = zlib.crc32(body).to_bytes(4, "little")
-        frames = int.from_bytes(header[-4:], "little")
-        if (
-            header[: len(_MAGIC)] != _MAGIC
-            or header[len(_MAGIC) : -4] != sum_found
-            or len(body) != frames * COLUMNS * 4
-        ):
+        if header != _header_of(body):
             self._forget(path, len(content))
             return None
         self._found.add(row)
-        return np.frombuffer(body, dtype="<f4").reshape(frames, COLUMNS)
+        return _as_they_were(safetensors.numpy.load(body))
 
     def _forget(self, path: Path, num_bytes: int) -> None:
         """Make room for a good entry in the place of a damaged one."""
@@ -135,10 +173,10 @@ class DiskCache:
         with self._lock:
             self._num_bytes -= num_bytes
 
-    def put(self, row: int, features: np.ndarray) -> None:
-        body = np.ascontiguousarray(features, dtype="<f4").tobytes()
+    def put(self, row: int, features: Any) -> None:
         if self._full:
             return
+        body = safetensors.numpy.save(arrays_of(features))
         if self._num_bytes + _HEADER_BYTES + len(body) > self._max_bytes:
             self._is_full("it has reached cache_megabytes")
             return
@@ -146,9 +184,7 @@ class DiskCache:
         if path.exists():
             return
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        header = (
-            _MAGIC + zlib.crc32(body).to_bytes(4, "little") + len(features).to_bytes(4, "little")
-        )
+        header = _header_of(body)
         try:
             temporary.write_bytes(header + body)
             os.replace(temporary, path)
@@ -163,6 +199,10 @@ class DiskCache:
     def _is_full(self, why: str) -> None:
         self._full = True
         log.info("the feature cache %s takes no more: %s", self._directory, why)
+
+
+def _header_of(body: bytes) -> bytes:
+    return _MAGIC + zlib.crc32(body).to_bytes(4, "little")
 
 
 def make_room(directory: Path, max_bytes: int, needed_bytes: int) -> None:

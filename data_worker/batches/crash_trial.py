@@ -7,12 +7,15 @@ signal that a decoder's own fault brings, is convicted; that something killed th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from data_worker.preparation.crash_proof_pool import ALONE_S, Crashed, one_by_one
-from data_worker.speech.audio import load_utterance
-from shared.errors import ReadError
+from shared.config.settings import Config
 from shared.launching.supervisor import CRASH_SIGNALS, signal_name
+from shared.plan.index import Index
+from shared.plan.plan_of_run import example_of_row
+from shared.task.registry import Task
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
@@ -20,16 +23,21 @@ log = logging.getLogger(__name__)
 _DEADLINE_S = 2 * ALONE_S + 30.0
 
 
-def find_guilty(
-    suspects: Sequence[int], arguments_of: Callable[[int], tuple], reporter: Reporter
-) -> dict[int, str]:
-    """For each row whose file crashes a decoder, the name of the signal.
+class Suspect(NamedTuple):
+    """One row of an index, and all that a fresh process needs to read it."""
 
-    `arguments_of(row)` is what `load_utterance` is called with.
-    """
+    config: Config
+    index: str  # its file
+    row: int
+
+
+def find_guilty(
+    suspects: Sequence[int], config: Config, index: str, reporter: Reporter
+) -> dict[int, str]:
+    """For each row whose file crashes whoever reads it, the name of the signal."""
     guilty: dict[int, str] = {}
     reporter.phase("looking for the file that crashed it", _DEADLINE_S)
-    results = one_by_one(try_to_load, [arguments_of(row) for row in suspects])
+    results = one_by_one(try_to_read, [Suspect(config, index, row) for row in suspects])
     for row, result in zip(suspects, results, strict=True):
         reporter.phase("looking for the file that crashed it", _DEADLINE_S)
         if isinstance(result, Crashed) and -(result.status or 0) in CRASH_SIGNALS:
@@ -41,9 +49,11 @@ def find_guilty(
     return guilty
 
 
-def try_to_load(arguments: tuple) -> None:
-    """In the fresh process: what readers do, but nobody needs the audio."""
+def try_to_read(suspect: Suspect) -> None:
+    """In the fresh process: what readers do, but nobody needs the result."""
+    config, index = suspect.config, Index.load(suspect.index)
+    side = Task.of(config.run.task).data_side()(config)
     try:
-        load_utterance(*arguments)
-    except ReadError:
+        side.read(example_of_row(config, index)(suspect.row))
+    except Exception:
         pass  # a reader says so itself

@@ -1,4 +1,4 @@
-"""Reader threads: utterances from disk, as 22,050 Hz audio or as features that are kept there."""
+"""Reader threads: examples from disk, as the task reads them or as features that are kept there."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-
-import numpy as np
+from typing import Any
 
 from shared.errors import ReadError
 from shared.worker.decoding_record import ReadingRecord
@@ -19,14 +18,11 @@ _REMEMBERED_S = 600.0  # storage that was gone may be back
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadUtterance:
-    """One utterance, and what it cost, retries included.
+class ReadExample:
+    """One example, and what it cost, retries included: what `read` returned, or its features."""
 
-    Either its audio, float32 (samples,), or its features, float32 (frames, 82).
-    """
-
-    audio: np.ndarray | None
-    features: np.ndarray | None
+    raw: Any | None
+    features: Any | None
     reading_ms: float
     decoding_ms: float
 
@@ -42,12 +38,12 @@ class ReaderPool:
 
     def __init__(
         self,
-        load: Callable[[int, Callable[[], None]], np.ndarray],
+        load: Callable[[int, Callable[[], None]], Any],
         num_threads: int,
         on_progress: Callable[[], None] = lambda: None,
         wait: Callable[[float], object] = time.sleep,
         record: ReadingRecord | None = None,
-        look_up: Callable[[int], np.ndarray | None] = lambda row: None,
+        look_up: Callable[[int], Any | None] = lambda row: None,
     ):
         """`record` is told which rows are being read, should one of them crash the process.
 
@@ -76,9 +72,9 @@ class ReaderPool:
             self._threads.append(thread)
             thread.start()
 
-    def read(self, row: int) -> Future[ReadUtterance]:
-        """The utterance, in time; an ReadError when it can't be had."""
-        future: Future[ReadUtterance] = Future()
+    def read(self, row: int) -> Future[ReadExample]:
+        """The example, in time; an ReadError when it can't be had."""
+        future: Future[ReadExample] = Future()
         try:
             self._raise_known_failure(row)
         except ReadError as error:
@@ -102,7 +98,7 @@ class ReaderPool:
                 future.set_exception(error)
             self._on_progress()
 
-    def _read_on_record(self, slot: int, row: int) -> ReadUtterance:
+    def _read_on_record(self, slot: int, row: int) -> ReadExample:
         self._raise_known_failure(row)  # it may have failed since it was asked for
         self._record.begin(slot, row)
         try:
@@ -118,7 +114,7 @@ class ReaderPool:
         if time.monotonic() < until_s:
             raise ReadError(reason)
 
-    def _load_with_retries(self, row: int) -> ReadUtterance:
+    def _load_with_retries(self, row: int) -> ReadExample:
         started_s = fetched_s = time.perf_counter()
 
         def note_piece() -> None:
@@ -128,10 +124,10 @@ class ReaderPool:
 
         features = self._look_up(row)
         if features is not None:
-            return ReadUtterance(None, features, (time.perf_counter() - started_s) * 1000, 0.0)
+            return ReadExample(None, features, (time.perf_counter() - started_s) * 1000, 0.0)
         for pause_s in (*_RETRY_AFTER_S, None):
             try:
-                audio = self._load(row, note_piece)
+                raw = self._load(row, note_piece)
             except ReadError as error:
                 if not error.transient or pause_s is None:
                     raise
@@ -140,7 +136,7 @@ class ReaderPool:
                 continue
             done_s = time.perf_counter()
             reading_ms, decoding_ms = (fetched_s - started_s) * 1000, (done_s - fetched_s) * 1000
-            return ReadUtterance(audio, None, reading_ms, decoding_ms)
+            return ReadExample(raw, None, reading_ms, decoding_ms)
         raise AssertionError("unreachable")
 
 

@@ -11,15 +11,14 @@ import time
 
 import numpy as np
 
-from data_worker.assembly import make_hello, make_memory
+from data_worker.assembly import Assembly
 from shared.devices.device_facts import device_facts
 from shared.errors import TandemError
-from shared.plan.buckets import BucketShape
 from shared.plan.index import Index
-from shared.plan.plan_of_run import plan_of
 from shared.stream import messages
 from shared.stream.array_block import ArrayBlock
 from shared.stream.sockets import ClientSocket
+from shared.task import BatchShape
 from shared.worker.reports import Reporter
 from shared.worker.start import (
     begin_worker,
@@ -56,25 +55,22 @@ def _work(reporter: Reporter) -> int:
     reporter.tell("device", **device_facts(tf, device_kind))
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
     index = Index.load(run.index)
-    plan = plan_of(config, index)
-    arrays, made_on = _made_on_device(tf, device, plan.batch(0).shape)
+    parts = Assembly.of_run(run.path, config, index, device_kind)
+    arrays, made_on = _made_on_device(tf, device, parts.plan.batch(0).shape)
     reporter.tell("sent", sha256=_digest_of(arrays), device=made_on)
-    socket = ClientSocket(
-        flags.endpoint, config.run.run_id, make_memory=lambda: make_memory(config, plan)
-    )
-    hello = make_hello("check", config, index, plan, device_kind, tf.__version__)
-    _send(socket, hello, arrays)
+    socket = ClientSocket(flags.endpoint, config.run.run_id, make_memory=parts.memory)
+    _send(socket, parts.hello("check", tf.__version__), arrays)
     return 0
 
 
-def _made_on_device(tf, device: str, shape: BucketShape) -> tuple[dict[str, np.ndarray], str]:
-    """Noise in the arrays of one batch, made on the device; and where the mel really was."""
+def _made_on_device(tf, device: str, shape: BatchShape) -> tuple[dict[str, np.ndarray], str]:
+    """Noise in the arrays of one batch, made on the device; and where they really were."""
     arrays, made_on = {}, ""
     for number, (name, (dtype, dimensions)) in enumerate(shape.arrays().items()):
         with tf.device(device):
             noise = tf.random.stateless_normal(dimensions, seed=(7, number))
             tensor = noise if dtype == "float32" else tf.cast(1000 * noise, dtype)
-        made_on = tensor.backing_device if name == "mel" else made_on
+        made_on = tensor.backing_device if tensor.dtype.is_floating else made_on
         arrays[name] = np.ascontiguousarray(tensor.numpy())
     return arrays, made_on
 

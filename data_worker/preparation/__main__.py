@@ -16,6 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 from shared.errors import TandemError
+from shared.task.registry import DEFAULT
+from shared.task.users_file import users_words
 
 _PROGRESS_EVERY_S = 0.1
 _QUARANTINE_KEYS = ("id", "line", "path", "kind", "reason", "metadata")
@@ -48,6 +50,10 @@ class _Reporter:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m data_worker.preparation")
     parser.add_argument("--run", required=True, type=Path, help="run directory with config.toml")
+    parser.add_argument("--task", default=DEFAULT, help="what is trained")
+    parser.add_argument(
+        "--identity-only", action="store_true", help="write down the task as it is now, no more"
+    )
     options = parser.parse_args(arguments)
     # One process per core: threads of the linear algebra library would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -57,7 +63,7 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     reporter = _Reporter()
     try:
-        return _prepare(options.run, reporter)
+        return _prepare(options, reporter)
     except TandemError as error:
         reporter.event("error", message=str(error))
         return 2
@@ -66,23 +72,39 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        words = users_words(error)
+        if words is None:
+            raise
+        reporter.event("error", message=words)
+        return 2
 
 
-def _prepare(run: Path, reporter: _Reporter) -> int:
-    from data_worker.preparation.prepare import Refused, prepare
+def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
+    from data_worker.preparation.examine import Refused
+    from data_worker.preparation.prepare import prepare
     from shared.config.toml_file import load_config
+    from shared.run.directory import RunDirectory
+    from shared.run.task_identity import TaskIdentity, recipe_of, write_identity
+    from shared.task.registry import Task
 
-    began = time.monotonic()
-    config = load_config(run / "config.toml")
+    began, run = time.monotonic(), options.run
+    config = load_config(run / "config.toml", options.task)
+    named = Task.of(options.task)
+    side = named.data_side()(config)
+    identity = TaskIdentity.of(named, side.version, recipe_of(named, side))
+    if options.identity_only:
+        write_identity(RunDirectory(run), identity)
+        return 0
     try:
-        index = prepare(
-            config.data, config.training.seed, run / "index.safetensors", reporter.progress
-        )
+        index = prepare(config, run / "index.safetensors", reporter.progress)
     except Refused as refusal:
         write_quarantine(run, [entry._asdict() for entry in refusal.left_out])
         raise
     write_quarantine(run, index.left_out)
+    write_identity(RunDirectory(run), identity)
     kinds = Counter(entry["kind"] for entry in index.left_out)
+    details, *warnings = side.words(index)
     reporter.event(
         "prepared",
         usable=len(index),
@@ -90,13 +112,13 @@ def _prepare(run: Path, reporter: _Reporter) -> int:
         validation=int((index.split == 1).sum()),
         bad=kinds["bad"],
         filtered=kinds["filtered"],
-        hours=round(float((index.num_samples / index.sample_rate).sum()) / 3600, 3),
-        speakers=len(index.speakers),
-        symbols=len(index.symbol_table),
+        noun=side.noun,
+        details=details,
+        warnings=warnings,
         first_reasons=[_named(entry) for entry in index.left_out[:3]],
         seconds=round(time.monotonic() - began, 2),
         fingerprint=index.fingerprint,
-        **index.preparation,
+        cached=index.preparation["cached"],
     )
     return 0
 
@@ -115,6 +137,8 @@ def _public(entry: dict) -> dict:
 
 
 def _named(entry: dict) -> str:
+    if not entry["line"]:
+        return f"{entry['id']}: {entry['reason']}"
     return f"{entry.get('metadata', '')} line {entry['line']}: {entry['reason']}"
 
 

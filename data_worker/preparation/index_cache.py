@@ -1,7 +1,7 @@
-"""Finished indexes of earlier runs, kept so that the second run on the same speech starts at once.
+"""Finished indexes of earlier runs, kept so that the second run on the same data starts at once.
 
 An entry is found by the content of the metadata and the settings, and holds only while every
-audio file still has the size and the time that it had.
+file still has the size and the time that it had.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from data_worker.speech.formats.audio_names import AudioNames, BadName
 from shared.errors import DataError
 from shared.plan.index import Index
+from shared.task import DataSide, LeftOut
 
 ENTRIES_KEPT = 20
 # Raise this when the preparation finds something else in the same files.
-PREPARATION_VERSION = 1
+PREPARATION_VERSION = 2
 
 
 def cache_folder(fallback: Path) -> Path | None:
@@ -52,7 +52,7 @@ def key_of(facts: dict) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:40]
 
 
-def look_up(folder: Path | None, key: str, roots: Sequence[str]) -> Index | None:
+def look_up(folder: Path | None, key: str, roots: Sequence[str], side: DataSide) -> Index | None:
     """The index kept under `key`, unless it is damaged or a file has changed since."""
     path = folder / f"{key}.safetensors" if folder else None
     if path is None or not path.is_file():
@@ -61,7 +61,7 @@ def look_up(folder: Path | None, key: str, roots: Sequence[str]) -> Index | None
         index = Index.load(path)
     except DataError:
         return None
-    if not _files_unchanged(index, roots):
+    if not _files_unchanged(index, roots, side):
         return None
     try:
         os.utime(path)
@@ -94,7 +94,7 @@ def stamp(root: str, relative: str) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _files_unchanged(index: Index, roots: Sequence[str]) -> bool:
+def _files_unchanged(index: Index, roots: Sequence[str], side: DataSide) -> bool:
     stamps = np.full((len(index), 2), -1, np.int64)
     for row, (path, root) in enumerate(
         zip(index.paths.to_list(), index.root.tolist(), strict=True)
@@ -108,20 +108,14 @@ def _files_unchanged(index: Index, roots: Sequence[str]) -> bool:
         return False
     if not np.array_equal(stamps[:, 1], index.file_mtime_ns):
         return False
-    names = [AudioNames(root) for root in roots]
-    return not any(_has_changed(entry, roots, names) for entry in index.left_out)
+    return not any(_has_changed(entry, roots, side) for entry in index.left_out)
 
 
-def _has_changed(entry: dict, roots: Sequence[str], names: list[AudioNames]) -> bool:
-    """Whether the file of a row that was left out is another one now, or has turned up."""
-    root = entry.get("root", 0)
+def _has_changed(entry: dict, roots: Sequence[str], side: DataSide) -> bool:
+    """Whether the file of an example that was left out is another one now, or has turned up."""
+    root = roots[entry.get("root", 0)]
     before = entry.get("stamp")
-    if stamp(roots[root], entry["path"]) != before:
+    if stamp(root, entry["path"]) != before:
         return True
-    if before is not None:
-        return False
-    try:
-        names[root].find(entry["id"])
-    except BadName:
-        return False
-    return True
+    left_out = LeftOut(**{name: entry[name] for name in LeftOut._fields if name in entry})
+    return before is None and side.has_turned_up(left_out, root)

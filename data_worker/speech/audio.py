@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +17,12 @@ from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected,
 
 # Keeps digital silence from being divided by its own zero peak.
 _SMALLEST_PEAK = 1e-5
-# What storage says when it may answer better a second later. ENOENT is here because network
-# mounts lose sight of files for a moment.
-_TRANSIENT_ERRNOS = frozenset(
-    {
-        errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.EHOSTDOWN, errno.EINTR, errno.EIO,
-        errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.ENOMEM, errno.ENOTCONN, errno.ESTALE,
-        errno.ETIMEDOUT,
-    }
-)  # fmt: skip
 _SNDFILE_SYSTEM_ERROR = 2
 _CHANGED = (
     "The file changed after the data was looked at. The run goes on without it; to use it, mend it "
     "and begin another run (--run-dir), or this one again with --fresh."
 )
-# Small enough that slow storage, shared by many readers, brings one of them within a second or two.
-_PIECE_BYTES = 1 << 16
-_MOST_FETCHED_BYTES = 1 << 26
 _ALIGNMENT_BYTES = 64  # at which TensorFlow takes an array over as it is
-_LARGEST_FRAME_BYTES = 8  # two channels of floats, or one of doubles
 
 
 def load_utterance(
@@ -46,19 +31,18 @@ def load_utterance(
     num_samples: int,
     sample_rate_expected: int,
     normalise: bool,
-    on_piece: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
     """The stretch [start, start + num_samples) of a file: mono float32 (samples,) at 22,050 Hz.
 
     `start` and `num_samples` count samples of the file itself; the result has exactly
-    `resampled_length(num_samples, sample_rate_expected)` of them. `on_piece` is called for every
-    piece of the file that has come from the disk: what is left after the last one is decoding.
+    `resampled_length(num_samples, sample_rate_expected)` of them.
 
     Raises:
-        ReadError: the file can't be opened or decoded, is no longer what the index describes, or
-            holds values that are not finite; `transient` if reading it again may help.
+        ReadError: the file can't be decoded, is no longer what the index describes, or holds
+            values that are not finite; `transient` if reading it again may help.
+        OSError: it can't be opened or read.
     """
-    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected, on_piece))
+    audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected))
     if sample_rate_expected != SAMPLE_RATE:
         audio = _resample(as_float(audio), sample_rate_expected)
     peak = peak_of(audio)
@@ -93,20 +77,13 @@ class RowSpace:
         return self._space[:length].reshape(num_rows, -1)
 
 
-def pad_reflect(audio: np.ndarray, num_frames: int, first_frame: int = 0) -> np.ndarray:
-    """A row for the feature graph, float32 (num_frames * 256 + 768,), from `first_frame` on.
+def fill_row(row: np.ndarray, audio: np.ndarray, first_frame: int = 0) -> None:
+    """Write a row for the feature graph, float32 (num_frames * 256 + 768,), from `first_frame` on.
 
     The row starts with the frame's 384 samples of context (mirrored at the utterance's own ends)
     and is cut after its last whole frame; the rest is zero. So what the graph sees of an utterance
     does not depend on the length of the row it sits in.
     """
-    row = np.empty(pad_length(num_frames), np.float32)
-    fill_row(row, audio, first_frame)
-    return row
-
-
-def fill_row(row: np.ndarray, audio: np.ndarray, first_frame: int = 0) -> None:
-    """Write such a row in its place: float32 (num_frames * 256 + 768,), all of it."""
     own_frames = min(frames_of(len(audio)) - first_frame, (len(row) - 2 * PAD) // HOP)
     used = pad_length(own_frames) if own_frames > 0 else 0
     row[used:] = 0.0
@@ -132,19 +109,14 @@ def _decode(
     start: int,
     num_samples: int,
     sample_rate_expected: int,
-    on_piece: Callable[[], None],
 ) -> np.ndarray:
     """(num_samples, channels), int16 or float32."""
     end = start + num_samples
-    try:
-        # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise _system_error(path, error) from error
+    # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ReadError(f"{path}: is not a regular file. Put the recording itself there.")
-        fetch(descriptor, end * _LARGEST_FRAME_BYTES, on_piece)
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             if file.samplerate != sample_rate_expected:
                 raise ReadError(
@@ -159,8 +131,6 @@ def _decode(
             f"Convert the recording again, or take it out of the metadata.",
             transient=error.code == _SNDFILE_SYSTEM_ERROR,
         ) from error
-    except OSError as error:
-        raise _system_error(path, error) from error
     finally:
         os.close(descriptor)
     if len(audio) < end:
@@ -168,27 +138,6 @@ def _decode(
             f"{path}: ends after {len(audio)} samples; the index says at least {end}. {_CHANGED}"
         )
     return audio[start:]
-
-
-def fetch(descriptor: int, num_bytes: int, on_piece: Callable[[], None]) -> None:
-    """Have the system hold the first bytes of a file, so that decoding does not wait for the disk.
-
-    Whoever measures can then tell the two apart, and whoever watches sees that slow storage does
-    move; a second look at cached pages costs next to nothing.
-    """
-    for offset in range(0, min(num_bytes, _MOST_FETCHED_BYTES) + _PIECE_BYTES, _PIECE_BYTES):
-        piece = os.pread(descriptor, _PIECE_BYTES, offset)
-        on_piece()
-        if len(piece) < _PIECE_BYTES:
-            return
-
-
-def _system_error(path: Path, error: OSError) -> ReadError:
-    return ReadError(
-        f"{path}: can't be read ({error.strerror or error}). Check the disk and the file's "
-        f"permissions.",
-        transient=error.errno in _TRANSIENT_ERRNOS,
-    )
 
 
 def _to_mono(samples: np.ndarray) -> np.ndarray:

@@ -18,9 +18,6 @@ from data_worker.speech.audio import pad_length
 from data_worker.speech.pitch import NEIGHBOURS, POWER_BINS, deepest_dip, voiced_hertz
 from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, hann_window
 
-# Part of every cache key: raise it when anything here or in pitch.py changes a value.
-FEATURES_VERSION = 2
-
 # A multiple of 48, which the heights of all CPU kernels' tiles divide: the rows of an incomplete
 # tile would be summed in another order. Larger chunks fall out of the processor's cache.
 _CHUNK_FRAMES = 240
@@ -45,7 +42,7 @@ class FeatureExtractor:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Log mel (rows, frames, 80), energy (rows, frames), pitch in Hz (rows, frames); float32.
 
-        `audio_rows` float32 (rows, frames * 256 + 768) as `audio.pad_reflect` makes them,
+        `audio_rows` float32 (rows, frames * 256 + 768) as `audio.fill_row` makes them,
         `mel_lengths` int32 (rows,) the frames that are real. On padding: log(1e-5), 0 and 0.
         """
         return self._all(*_as_tensors(audio_rows, mel_lengths))

@@ -78,7 +78,7 @@ def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums
             clip.sample_rate,
             normalise_loudness,
         )
-    except ReadError:
+    except (ReadError, OSError):
         return None
     energy = mel.energy(audio)
     pitch = fundamental_hz(audio)

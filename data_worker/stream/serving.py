@@ -86,8 +86,10 @@ class DataServer:
         progress: Progress,
         busy: BusyMeter,
         should_stop: Callable[[], bool],
+        num_examples: int,
     ):
         """`make_maker(on_done)` builds the batch maker around this server's outbox."""
+        self._num_examples = num_examples
         self._socket = socket
         self._hello = hello
         self._outbox = Outbox()
@@ -128,7 +130,7 @@ class DataServer:
                     memory_mb = self._busy.memory_mb()
                     self._reporter.tell(
                         "busy", share=round(share, 4), memory_mb=memory_mb,
-                        cached=self._maker.num_cached, to_cache=self._maker.num_utterances,
+                        cached=self._maker.num_cached, to_cache=self._num_examples,
                     )  # fmt: skip
                 self._progress.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))

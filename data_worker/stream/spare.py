@@ -9,14 +9,10 @@ import select
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
-from data_worker.speech.audio import pad_length
-from data_worker.speech.features import FeatureExtractor
 from shared.launching.supervisor import STANDING_BY
-from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.plan import Plan
 from shared.run.directory import RunDirectory
+from shared.task import DataSide
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
@@ -27,13 +23,11 @@ _REPORT_EVERY_S = 1.0
 _READ_BYTES = 1 << 16
 
 
-def warm_up(extractor: FeatureExtractor, plan: Plan, reporter: Reporter) -> None:
+def warm_up(task: DataSide, plan: Plan, reporter: Reporter) -> None:
     """Build every graph that a batch of this plan can need."""
     reporter.phase("compiling", _COMPILING_DEADLINE_S)
     for shape in plan.buckets:
-        extractor.warm_up(shape.rows, shape.frames)
-        rows = np.zeros((shape.rows, pad_length(REFERENCE_FRAMES)), np.float32)
-        extractor.mel(rows, np.ones(shape.rows, np.int32))
+        task.warm_up(shape)
 
 
 class Order(NamedTuple):

@@ -15,12 +15,12 @@ import zmq
 from shared.config.settings import Config
 from shared.devices.device_facts import device_facts
 from shared.errors import ProtocolError, TandemError
-from shared.plan.buckets import BucketShape
 from shared.plan.index import Index
 from shared.plan.plan_of_run import plan_of
 from shared.stream import messages
 from shared.stream.endpoints import remove_socket
 from shared.stream.sockets import ServerSocket
+from shared.task import BatchShape
 from shared.worker.reports import Reporter
 from shared.worker.start import (
     begin_worker,
@@ -63,7 +63,7 @@ def _work(reporter: Reporter) -> int:
     return 0
 
 
-def _forward(tf, device: str, config: Config, index: Index, shape: BucketShape) -> dict:
+def _forward(tf, device: str, config: Config, index: Index, shape: BatchShape) -> dict:
     """Build the run's model on the device and run it once on numbers that look like a batch."""
     from model_worker.speech.network.acoustic_model import Statistics, build_model
 
@@ -71,7 +71,7 @@ def _forward(tf, device: str, config: Config, index: Index, shape: BucketShape) 
     names = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
     statistics = Statistics(*(getattr(index, name) for name in names))
     with tf.device(device):
-        model = build_model(config.model.model_size, len(index.symbol_table), statistics)
+        model = build_model(config.task.model_size, len(index.symbol_table), statistics)
         built_s = time.perf_counter()
         batch = {name: tf.constant(array) for name, array in _likely(index, shape).items()}
         outputs = tf.function(lambda batch: model.training_outputs(batch, training=False))(batch)
@@ -85,10 +85,10 @@ def _forward(tf, device: str, config: Config, index: Index, shape: BucketShape) 
     }
 
 
-def _likely(index: Index, shape: BucketShape) -> dict[str, np.ndarray]:
+def _likely(index: Index, shape: BatchShape) -> dict[str, np.ndarray]:
     """A batch of this shape: full rows of noise at the corpus' level, any symbols."""
     random = np.random.default_rng(1)
-    full = {"symbol_lengths": shape.symbols, "mel_lengths": shape.frames}
+    full = {"symbol_lengths": shape["num_symbols"], "mel_lengths": shape["num_frames"]}
     arrays = {}
     for name, (dtype, dimensions) in shape.arrays().items():
         if name == "symbols":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from shared.run.task_identity import difference
 from shared.stream.messages import Hello
 
 _MAX_NAME = 128
@@ -20,6 +21,7 @@ class Expected:
     device_kind: str
     num_rows: int
     tensorflow: str | None = None  # its version; None: any
+    recipe: dict[str, str] | None = None  # of the features; None: any
 
     def mismatch(self, run: str, hello: Hello) -> str | None:
         """Why a data process that shows this for that run is not let in, or None when it is."""
@@ -37,6 +39,11 @@ class Expected:
             return (
                 f"it has TensorFlow {hello.tensorflow[:20]} where the model process has "
                 f"{self.tensorflow}, which may make other batches. Install the same one."
+            )
+        if self.recipe is not None and (differs := difference(self.recipe, hello.recipe)):
+            return (
+                f"it would make other batches than this run ({differs}). Make that the same, or "
+                "start the run again with --accept-edited-task to go on with other batches."
             )
         return None
 

@@ -24,11 +24,11 @@ from model_worker.stream.peer_limits import PeerLimits
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.devices.cores import free_this_thread
 from shared.errors import ProtocolError
-from shared.plan.buckets import BucketShape
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
 from shared.stream import messages
 from shared.stream.sockets import ServerSocket
+from shared.task import BatchShape
 
 log = logging.getLogger(__name__)
 
@@ -464,6 +464,6 @@ def _plain(text: str) -> str:
 
 
 @functools.cache
-def _layout(shape: BucketShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+def _layout(shape: BatchShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
     """Name, dtype and shape of each array of a batch."""
     return {name: (np.dtype(dtype), size) for name, (dtype, size) in shape.arrays().items()}

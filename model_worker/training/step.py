@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from model_worker.speech import losses
 from model_worker.training.optimizer import Optimizer
-from shared.plan.buckets import BucketShape
+from shared.task.registry import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +38,8 @@ def _scalar(dtype: tf.DType, name: str, value: float = 0) -> tf.Variable:
 
 def batch_signature() -> dict[str, tf.TensorSpec]:
     """The arrays of a batch of any bucket."""
-    here, there = BucketShape(2, 3, 5).arrays(), BucketShape(7, 11, 13).arrays()
-    return {
-        name: tf.TensorSpec(
-            [a if a == b else None for a, b in zip(size, there[name][1], strict=True)], dtype
-        )
-        for name, (dtype, size) in here.items()
-    }
+    signature = Task.of("speech").form().signature()
+    return {name: tf.TensorSpec(size, dtype) for name, (dtype, size) in signature.items()}
 
 
 class TrainStep:

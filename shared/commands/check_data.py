@@ -33,7 +33,7 @@ def check_data_parser() -> PlainParser:
     parser.add_argument("--html", metavar="FILE", help="also write a page with pictures")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
-    add_option_flags(parser, ("data",))
+    add_option_flags(parser, ("data", "task"))
     return parser
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shared.commands.train import run
 from shared.config.flags import PlainParser
-from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.errors import ConfigError, TandemError
 from shared.launching.foreground_child import ending_in_words, run_in_foreground
 from shared.launching.training_run import say_plainly
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     run_dir = free_name(out / "run")
     config = Config(
         data=DataConfig(train_data=str(corpus), data_gpu=0, model_gpu=1, batch_size=4),
-        model=ModelConfig(model_size="tiny"),
+        task=TaskConfig(model_size="tiny"),
         training=TrainingConfig(max_minutes=flags.minutes, validate_every=200),
         run=RunConfig(run_dir=str(run_dir), fake_gpus=2),
     )

@@ -16,7 +16,7 @@ from shared.config.toml_file import write_config
 from shared.console.progress_line import can_rewrite
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.errors import InputError
-from shared.launching.preparation_child import prepare_run
+from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.launching.training_run import RunResult, TrainingRun, say_plainly
 from shared.run.directory import RunDirectory, free_name
@@ -28,9 +28,9 @@ from shared.run.resume import (
     start_over,
     with_absolute_paths,
 )
+from shared.run.task_identity import check_same_task
 from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
-
-_UNSPOKEN_SHOWN = 20
+from shared.task.registry import Task
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -51,17 +51,20 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
 def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     placement = place(config.data, list_gpus(config.run.fake_gpus))
+    task = Task.of(config.run.task)
     if not config.data.train_data:
-        raise InputError("no --train-data was given: name the folder that holds the speech.")
+        raise InputError("no --train-data was given: name the folder that holds the data.")
     check_data_folders(config)
     _check_endpoint(config)
     run_dir = config.run.run_dir or _new_run_dir()
     directory = RunDirectory(run_dir)
     config = with_absolute_paths(config)
     goes_on = not config.run.fresh and can_go_on(directory, config)
-    if not goes_on:  # a run that has begun does not need the other one any more
+    if goes_on:
+        check_same_task(directory, task, config.run.accept_edited_task)
+    else:  # a run that has begun does not need the other one any more
         check_init_from(config)
-        _check_language(config)
+        config.task.check()
     _announce(config, placement)
     directory.create()
     lock = directory.lock("launcher")
@@ -92,23 +95,28 @@ def _run_locked(
     write_config(config, directory.config)
     if goes_on:
         say(f"📂 Going on with {run_dir}; its data was looked at when it began")
+        if config.run.accept_edited_task:
+            rewrite_identity(directory, config.run.task)
     else:
         say(f"📂 Looking at {config.data.train_data}")
-        say(_summary_in_words(prepare_run(directory, say, config.run.live), config))
+        say(_summary_in_words(prepare_run(directory, say, config.run.live, config.run.task)))
     write_environment(directory, placement)
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")
-        say(f"   python -m model_worker --run {run_dir}")
-        say(f"   python -m data_worker --run {run_dir}")
+        named = "" if Task.of(config.run.task).is_built_in else f" --task {config.run.task}"
+        say(f"   python -m model_worker --run {run_dir}{named}")
+        say(f"   python -m data_worker --run {run_dir}{named}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
     with _view(config, directory, placement, started_s) as view:
         say.show = view.say
         result = TrainingRun(config, directory, placement, say, started_s, view.report).watch()
     say.show = say_plainly
+    is_built_in = Task.of(config.run.task).is_built_in
+    ending = _ending_in_words(result, config.task.next_step(run_dir) if is_built_in else "")
     if config.run.report and not result.at_once:
-        leave_report(directory, _ending_in_words(result), say)
-    say(_ending_in_words(result))
+        leave_report(directory, ending, say)
+    say(ending)
     return result
 
 
@@ -153,13 +161,6 @@ def check_data_folders(config: Config) -> None:
             raise InputError(f"{flag} {folder}: there is no such folder or metadata file.")
 
 
-def _check_language(config: Config) -> None:
-    """Before there is a run directory, which another language would not fit."""
-    from shared.speech.text.frontend import make_frontend
-
-    make_frontend(config.data.text_frontend, config.data.language)
-
-
 def _check_endpoint(config: Config) -> None:
     """Where the batches will flow, and the keys for it, before anything heavy starts."""
     if config.run.keys:
@@ -198,12 +199,12 @@ def _place_in_words(gpu: Gpu) -> str:
     return f"{gpu.name}, physical GPU {number} → /GPU:0"
 
 
-def _summary_in_words(summary: dict, config: Config) -> str:
+def _summary_in_words(summary: dict) -> str:
     """What the preparation found, in a line or three."""
     cached = ", known from before" if summary["cached"] else f" in {summary['seconds']:.0f} s"
+    details = f", {summary['details']}" if summary["details"] else ""
     lines = [
-        f"   {summary['usable']} utterances, {summary['hours']:.2f} hours, "
-        f"{summary['speakers']} speaker{'s' * (summary['speakers'] != 1)}: "
+        f"   {summary['usable']} {summary['noun']}{details}: "
         f"{summary['train']} to train, "
         f"{summary['validation']} held out (looked at{cached})"
     ]
@@ -216,26 +217,14 @@ def _summary_in_words(summary: dict, config: Config) -> str:
         lines += [f"     {reason}" for reason in summary["first_reasons"]]
         if left_out > len(summary["first_reasons"]):
             lines.append(f"     and {left_out - len(summary['first_reasons'])} more")
-    if summary["unspoken"]:
-        named = "  ".join(summary["unspoken"][:_UNSPOKEN_SHOWN])
-        more = len(summary["unspoken"]) - _UNSPOKEN_SHOWN
-        lines.append(
-            f"⚠️  Characters without a sound are passed over: {named}"
-            + (f"  and {more} more" if more > 0 else "")
-        )
-    if summary["verify"] == "headers" and config.data.trim_silence:
-        lines.append(
-            "⚠️  Only headers were looked at, so silence at the ends is not cut. --verify decode "
-            "finds it"
-        )
+    lines += [f"⚠️  {warning}" for warning in summary["warnings"]]
     return "\n".join(lines)
 
 
-def _ending_in_words(result: RunResult) -> str:
+def _ending_in_words(result: RunResult, next_step: str) -> str:
     if result.exit_code == 0:
-        return (
-            f"🏁 Finished. Everything is in {result.run_dir}\n   Speak: python launcher.py speak "
-            f'--run {result.run_dir} --text "Hello there." --out hello.wav'
+        return f"🏁 Finished. Everything is in {result.run_dir}" + (
+            f"\n   {next_step}" if next_step else ""
         )
     if result.exit_code == 130:
         cause = f"{result.cause[0].upper()}{result.cause[1:]}"

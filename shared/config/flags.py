@@ -15,7 +15,13 @@ from shared.config.toml_file import Values, build_config, read_values
 from shared.devices.gpus import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
 
-_TITLES = {"data": "data", "model": "model", "training": "training", "run": "the run"}
+_TITLES = {
+    "data": "data",
+    "task": "speech",
+    "model": "model",
+    "training": "training",
+    "run": "the run",
+}
 
 
 class PlainParser(argparse.ArgumentParser):

@@ -23,6 +23,10 @@ class Rule:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     saved: bool = True  # False: belongs to one command, not to the run (never in config.toml)
+    in_files: bool = True  # False: only the command line may say it
+    # What of a run it decides: what is in the "index", only how files are looked at for it
+    # ("look"), what is in the batches of the "stream", or the "model"; empty: nothing of them.
+    decides: str = ""
 
     def expected(self) -> str:
         """The accepted values in words, for messages: 'a whole number of at least 1'."""
@@ -168,3 +172,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """' Did you mean X?' for a near miss, else nothing."""
     close = closest(word, known)
     return f" Did you mean {close}?" if close else ""
+
+
+def deciding(section: type, *what: str) -> list[str]:
+    """The options of a section that decide any of these."""
+    return [name for name, rule in rules_of(section).items() if rule.decides in what]

@@ -1,22 +1,28 @@
-"""The configuration of a run: four frozen sections, every field a flag and a TOML key."""
+"""The configuration of a run: frozen sections, every field a flag and a TOML key."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from shared.config.option import check_section, option
 from shared.errors import ConfigError
+from shared.task.registry import DEFAULT as TASK
+from shared.task.registry import settings_class
+
+TaskConfig = settings_class()
 
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where the speech is, how it is turned into batches, and on which GPUs."""
+    """Where the data is, how it is turned into batches, and on which GPUs."""
 
-    train_data: str | None = option("str", None, "folder of the speech to train on")
+    train_data: str | None = option("str", None, "folder of the data to train on", decides="index")
     val_data: str | None = option(
         "str",
         None,
-        "folder of the speech to validate on (default: a held-out part)",
+        "folder of the data to validate on (default: a held-out part)",
+        decides="index",
     )
     data_gpu: tuple[int, ...] | int | None = option(
         "gpus",
@@ -57,11 +63,14 @@ class DataConfig:
         minimum=0,
         maximum=3600,
     )
-    batch_size: int = option("int", 32, "utterances in a batch", minimum=1, maximum=65536)
+    batch_size: int = option(
+        "int", 32, "examples in a batch", minimum=1, maximum=65536, decides="stream"
+    )
     enable_static_shapes: bool = option(
         "bool",
         False,
         "one shape for all batches instead of one per bucket",
+        decides="stream",
     )
     max_buckets: int = option(
         "int",
@@ -69,6 +78,7 @@ class DataConfig:
         "most length buckets, and so compiled graphs",
         minimum=1,
         maximum=64,
+        decides="stream",
     )
     num_workers: int = option(
         "int",
@@ -84,80 +94,31 @@ class DataConfig:
         choices=("off", "memory", "disk"),
     )
     cache_megabytes: int = option("int", 2048, "most that the feature cache may take", minimum=1)
-    metadata_format: str = option(
-        "str",
-        "auto",
-        "layout of the metadata (auto = found by looking)",
-        choices=(
-            "auto",
-            "ljspeech",
-            "path-text",
-            "path-speaker-text",
-            "coqui",
-            "vctk",
-            "common-voice",
-        ),
-    )
-    text_frontend: str = option(
-        "str",
-        "phonemes",
-        "what the model reads",
-        choices=("phonemes", "characters"),
-    )
-    language: str = option("str", "en-us", "language of the texts, as espeak-ng names it")
-    verify: str = option(
-        "str",
-        "auto",
-        "how files are looked at before training (auto = decode up to 50 hours)",
-        choices=("auto", "decode", "headers"),
-    )
     val_fraction: float = option(
         "float",
         0.05,
         "share held out for validation when there is no --val-data",
         minimum=0,
         maximum=0.5,
+        decides="index",
     )
-    min_seconds: float = option("float", 0.3, "shorter clips are left out", minimum=0)
-    max_seconds: float = option(
-        "float", 15.0, "longer clips are left out", minimum=0.1, maximum=600
-    )
-    trim_silence: bool = option("bool", True, "cut silence from both ends of a clip")
-    trim_db: float = option(
-        "float",
-        50.0,
-        "what is this much below the clip's peak counts as silence",
-        minimum=10,
-        maximum=120,
-    )
-    normalise_loudness: bool = option("bool", True, "bring every clip's peak to 0.95")
     max_bad_fraction: float = option(
         "float",
         0.05,
-        "more unusable utterances than this end the run",
+        "more unusable examples than this end the run",
         minimum=0,
         maximum=1,
+        decides="look",
     )
 
     def __post_init__(self) -> None:
         check_section(self)
-        if self.min_seconds >= self.max_seconds:
-            raise ConfigError(
-                f"min_seconds ({self.min_seconds:g}) must be below max_seconds "
-                f"({self.max_seconds:g}): change --min-seconds or --max-seconds."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The acoustic model."""
+    """How the model is computed."""
 
-    model_size: str = option(
-        "str",
-        "small",
-        "size of the acoustic model",
-        choices=("tiny", "small", "normal", "big"),
-    )
     xla: bool = option("bool", False, "compile the training step with XLA")
     mixed_precision: bool = option("bool", False, "compute in 16 bits where it is safe")
 
@@ -191,11 +152,12 @@ class TrainingConfig:
         "batches that make one optimizer step",
         minimum=1,
         maximum=4096,
+        decides="stream",
     )
     learning_rate: float = option(
         "float",
         0.0,
-        "peak learning rate (0 = the model size's own)",
+        "peak learning rate (0 = the task's own)",
         minimum=0,
         maximum=10,
     )
@@ -210,6 +172,7 @@ class TrainingConfig:
         "muon",
         "AdamW for all weights, or Muon for the inner matrices and AdamW for the rest",
         choices=("muon", "adamw"),
+        decides="model",
     )
     weight_decay: float = option(
         "float", 0.01, "pull of the weights towards zero", minimum=0, maximum=10
@@ -227,6 +190,7 @@ class TrainingConfig:
         500,
         "steps between validations (0 = only at the end)",
         minimum=0,
+        decides="stream",
     )
     checkpoint_every: int = option(
         "int",
@@ -259,7 +223,14 @@ class TrainingConfig:
         "steps in a row without a finite gradient before rolling back",
         minimum=1,
     )
-    seed: int = option("int", 1234, "seed of everything random", minimum=0, maximum=2**31 - 1)
+    seed: int = option(
+        "int",
+        1234,
+        "seed of everything random",
+        minimum=0,
+        maximum=2**31 - 1,
+        decides="stream",
+    )
     deterministic: bool = option(
         "bool",
         False,
@@ -287,6 +258,19 @@ class RunConfig:
         saved=False,
     )
     run_id: str | None = option("str", None, "identity of the run on the wire")
+    task: str = option(
+        "str",
+        TASK,
+        "what is trained: speech, or your own FILE.py (or FILE.py:MODEL)",
+        saved=False,
+        in_files=False,  # a run directory, and what is in one, never names code to be run
+    )
+    accept_edited_task: bool = option(
+        "bool",
+        False,
+        "go on although the task's file, or a library its features depend on, has changed",
+        saved=False,
+    )
     fake_gpus: int = option(
         "int",
         0,
@@ -323,7 +307,7 @@ class RunConfig:
         "folder of 'launcher.py keys', for an endpoint beyond this machine: tcp://HOST:PORT",
     )
     samples: int = option(
-        "int", 2, "held-out sentences spoken at each validation", minimum=0, maximum=16
+        "int", 2, "held-out examples shown at each validation", minimum=0, maximum=16
     )
     report: bool = option("bool", True, "write report.html at the end of the run")
     audit: bool = option("bool", False, "write every trained batch to audit.jsonl")
@@ -355,10 +339,12 @@ class Config:
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    task: Any = dataclasses.field(default_factory=TaskConfig)  # the data side's own options
 
 
 SECTIONS: dict[str, type] = {
     "data": DataConfig,
+    "task": TaskConfig,
     "model": ModelConfig,
     "training": TrainingConfig,
     "run": RunConfig,

@@ -11,6 +11,7 @@ from typing import Any
 from shared.config.option import closest, nearest, rules_of
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
+from shared.task.registry import DEFAULT
 
 Values = dict[str, dict[str, Any]]
 
@@ -42,8 +43,17 @@ def read_values(path: Path) -> Values:
             )
         if not isinstance(keys, dict):
             raise ConfigError(f"{path}: {section} must be a section, written [{section}].")
-        values[section] = {key: _read_key(path, section, key, keys[key]) for key in keys}
+        for key in keys:
+            home = _home(section, key)
+            values.setdefault(home, {})[key] = _read_key(path, home, key, keys[key])
     return values
+
+
+def _home(section: str, key: str) -> str:
+    """Where a key belongs: one of the task's may also stand among those of data and model."""
+    if section in ("data", "model") and key in rules_of(SECTIONS["task"]):
+        return "task"
+    return section
 
 
 def _home_of(key: str) -> str:
@@ -65,6 +75,11 @@ def _read_key(path: Path, section: str, key: str, value: Any) -> Any:
     if key not in rules:
         hint = _home_of(key) or nearest(key, rules) or _meant(key)
         raise ConfigError(f"{path}: unknown key {key} in [{section}].{hint}")
+    if not rules[key].in_files:
+        raise ConfigError(
+            f"{path}: {key} can't be set in a file. Name it on the command line, with "
+            f"{rules[key].flag}."
+        )
     try:
         return rules[key].accept(value)
     except (ValueError, TypeError, OverflowError):
@@ -82,9 +97,9 @@ def build_config(*layers: Values) -> Config:
     return Config(**{name: kind(**merged[name]) for name, kind in SECTIONS.items()})
 
 
-def load_config(path: Path) -> Config:
-    """The configuration that a file describes, defaults filled in."""
-    return build_config(read_values(path))
+def load_config(path: Path, task: str = DEFAULT) -> Config:
+    """The configuration that a file describes, defaults filled in, of the task that was named."""
+    return build_config(read_values(path), {"run": {"task": task}})
 
 
 def dump_config(config: Config) -> str:

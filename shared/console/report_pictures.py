@@ -30,7 +30,7 @@ _MOST_POINTS = 500  # of a line; more are drawn as means with the range around t
 _MARKED_POINTS = 30
 _LEAST_SHOWN_MS = 0.05
 # Counts, and the times in which nothing was done.
-_NOT_TIMES = ("readers", "cores_busy", "idle_share", "audio_wait", "in_process")
+_NOT_TIMES = ("readers", "cores_busy", "idle_share", "read_wait", "in_process")
 
 
 def busy_windows(story: RunStory) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ class Made:
     """
 
     look_up: float = 0.0  # in the feature cache, in the socket's thread
-    audio_wait: float = 0.0  # the feature thread, for the readers
+    read_wait: float = 0.0  # the feature thread, for the readers
     reading: float = 0.0
     decoding: float = 0.0
     features: float = 0.0
@@ -91,7 +91,7 @@ def attribute(life: BatchLife) -> dict[str, float]:
 
     give(left - life.ticket_age, absent=1)
     give(left - life.copier_idle, device_copy=1)
-    thread_ms = made.audio_wait + made.features + made.compiling
+    thread_ms = made.read_wait + made.features + made.compiling
     on_the_way = max(0.0, life.round_trip - made.in_process)
     lacked_tickets = made.idle_share > _LACKS_TICKETS
     if lacked_tickets:
@@ -99,11 +99,11 @@ def attribute(life: BatchLife) -> dict[str, float]:
     give(made.look_up, reading=1)
     reader_ms = made.reading + made.decoding
     if reader_ms > 0:
-        give(made.audio_wait, reading=made.reading, decoding=made.decoding)
+        give(made.read_wait, reading=made.reading, decoding=made.decoding)
     give(made.features + made.compiling, features=made.features, compiling=made.compiling)
     if not lacked_tickets and thread_ms > 0:
         # More than this batch took: it was busy all the while, with batches that were like this.
-        read_share = made.audio_wait / reader_ms if reader_ms > 0 else 0.0
+        read_share = made.read_wait / reader_ms if reader_ms > 0 else 0.0
         give(
             left,
             reading=made.reading * read_share,

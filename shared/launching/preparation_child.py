@@ -12,9 +12,12 @@ from shared.errors import DataError, TandemError
 from shared.launching.foreground_child import ending_in_words
 from shared.launching.places import child_environment
 from shared.run.directory import RunDirectory
+from shared.task.registry import DEFAULT
 
 
-def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = False) -> dict:
+def prepare_run(
+    run: RunDirectory, say: Callable[[str], None], live: bool = False, task: str = DEFAULT
+) -> dict:
     """Write the run's index and quarantine; returns the preparation's summary.
 
     `live`: how far it is may be shown on a line that is rewritten, where there is a terminal.
@@ -24,6 +27,7 @@ def prepare_run(run: RunDirectory, say: Callable[[str], None], live: bool = Fals
         TandemError: the preparation itself broke off.
     """
     arguments = [sys.executable, "-m", "data_worker.preparation", "--run", str(run.path)]
+    arguments += ["--task", task]
     log_path = run.log_of("preparation")
     with open(log_path, "wb") as log:
         child = subprocess.Popen(
@@ -67,3 +71,23 @@ def _event(line: bytes) -> dict:
     except ValueError:
         return {}
     return event if isinstance(event, dict) else {}
+
+
+def rewrite_identity(run: RunDirectory, task: str) -> None:
+    """Write down that the run goes on with its task as that is now.
+
+    Raises:
+        DataError: the task can't be used, and why.
+    """
+    child = subprocess.run(
+        [sys.executable, "-m", "data_worker.preparation", "--run", str(run.path),
+         "--task", task, "--identity-only"],
+        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    for line in child.stdout.splitlines():
+        event = _event(line)
+        if event.get("event") == "error":
+            raise DataError(str(event.get("message")))
+    if child.returncode:
+        raise TandemError(f"the task could not be looked at: {ending_in_words(child.returncode)}.")

@@ -241,6 +241,7 @@ class TrainingRun:
             role, gpu, command = "data", gpus[name], ("data_worker",)
         is_spare = name in self._spare_gpus
         arguments = ["-m", *command, "--run", str(self._run.path), "--name", name]
+        arguments += ["--task", self._config.run.task]
         if is_spare:
             arguments.append("--spare")
         if gpu is not None:

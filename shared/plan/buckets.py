@@ -1,65 +1,26 @@
 """Choosing the fixed shapes of batches: length buckets that waste little on padding."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from shared.speech.mel import MEL_BINS
-
-REFERENCE_FRAMES = 192
+from shared.task.batch import BatchForm, BatchShape
 
 # Shapes are rounded up to this: kind to GPU tiles, and it keeps the search below small.
 SHAPE_MULTIPLE = 8
-# A bucket must save more frames per epoch than this many average batches hold. Below that it costs
+# A bucket must save more places per epoch than this many average batches hold. Below that it costs
 # a traced graph, and rows that always meet the same few others, for nothing.
 BUCKET_COST_BATCHES = 1.0
 # The search takes time with the square of the number of different lengths.
 MAX_LENGTHS = 1024
 
 
-@dataclass(frozen=True)
-class BucketShape:
-    """The shape of every batch of one bucket: rows per batch, symbols and frames per row."""
-
-    rows: int
-    symbols: int
-    frames: int
-
-    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Name, dtype and shape of each array of such a batch, in the order they are sent."""
-        rows, symbols, frames = self.rows, self.symbols, self.frames
-        return {
-            "symbols": ("int32", (rows, symbols)),
-            "symbol_lengths": ("int32", (rows,)),
-            "mel": ("float32", (rows, frames, MEL_BINS)),
-            "mel_lengths": ("int32", (rows,)),
-            "pitch": ("float32", (rows, frames)),
-            "energy": ("float32", (rows, frames)),
-            "reference_mel": ("float32", (rows, REFERENCE_FRAMES, MEL_BINS)),
-            "speaker": ("int32", (rows,)),
-            "weight": ("float32", (rows,)),
-            "rows": ("int32", (rows,)),
-        }
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Exact bytes of the arrays of one batch."""
-        total = 0
-        for dtype, shape in self.arrays().values():
-            size = np.dtype(dtype).itemsize
-            for length in shape:
-                size *= length
-            total += size
-        return total
-
-
 class EpochCounts(NamedTuple):
     """How the rows of an epoch fill batches; all int64 (buckets,).
 
     num_rows: rows that travel in batches of the bucket's shape. A bucket's surplus over whole
-        batches may travel in the next longer one, where it costs fewer frames than a filled-up
+        batches may travel in the next longer one, where it costs fewer places than a filled-up
         batch.
     num_batches: batches of the bucket's shape.
     """
@@ -73,78 +34,85 @@ def round_up(length, multiple: int = SHAPE_MULTIPLE):
 
 
 def choose_buckets(
-    num_frames: np.ndarray,
-    num_symbols: np.ndarray,
+    lengths: Sequence[np.ndarray],
     is_training: np.ndarray,
     rows_per_batch: int,
     max_buckets: int,
-) -> tuple[BucketShape, ...]:
-    """Chooses the shapes that cost an epoch the fewest frames, padding and fillers counted.
+    form: BatchForm,
+) -> tuple[BatchShape, ...]:
+    """Chooses the shapes that cost an epoch the fewest places, padding and fillers counted.
 
-    Every row of either split fits the shape of its bucket and those of all later ones: frames and
-    symbols both grow from shape to shape.
+    Every row of either split fits the shape of its bucket and those of all later ones: every
+    length grows from shape to shape.
 
     Args:
-        num_frames, num_symbols: lengths of all rows, (rows,).
+        lengths: of all rows, (rows,) each; buckets are cut by the first one.
         is_training: bool (rows,). Only training rows count in the cost.
         rows_per_batch: the same for all buckets.
         max_buckets: at most so many; small sets get fewer.
     """
+    first = lengths[0]
     multiple = SHAPE_MULTIPLE
-    while int(num_frames.max()) > multiple * MAX_LENGTHS:
+    while int(first.max()) > multiple * MAX_LENGTHS:
         multiple *= 2
     # histogram[i]: training rows of i whole multiples; lengths that do not occur are left out.
-    in_multiples = round_up(num_frames, multiple) // multiple
+    in_multiples = round_up(first, multiple) // multiple
     histogram = np.bincount(in_multiples[is_training], minlength=int(in_multiples.max()) + 1)
     occurs = histogram > 0
     occurs[-1] = True  # the longest row may be a held-out one
-    lengths = np.flatnonzero(occurs) * multiple
+    occurring = np.flatnonzero(occurs) * multiple
     counts = histogram[occurs]
 
-    mean_frames = float(lengths @ counts) / counts.sum()
-    bucket_cost = BUCKET_COST_BATCHES * rows_per_batch * mean_frames
-    best_cost, best_frames = np.inf, None
-    for last_lengths in _cheapest_splits(lengths, counts, min(max_buckets, len(lengths))):
-        frames = lengths[last_lengths]
+    mean_length = float(occurring @ counts) / counts.sum()
+    bucket_cost = BUCKET_COST_BATCHES * rows_per_batch * mean_length
+    best_cost, best_limits = np.inf, occurring[-1:]
+    for last_lengths in _cheapest_splits(occurring, counts, min(max_buckets, len(occurring))):
+        limits = occurring[last_lengths]
         rows_of_bucket = np.diff(np.cumsum(counts)[last_lengths], prepend=0)
-        num_batches = count_batches(rows_of_bucket, frames, rows_per_batch).num_batches
-        cost = float(num_batches @ frames) * rows_per_batch + bucket_cost * len(frames)
+        num_batches = count_batches(rows_of_bucket, limits, rows_per_batch).num_batches
+        cost = float(num_batches @ limits) * rows_per_batch + bucket_cost * len(limits)
         if cost < best_cost:
-            best_cost, best_frames = cost, frames
-    return _shapes(best_frames, num_frames, num_symbols, rows_per_batch)
+            best_cost, best_limits = cost, limits
+    return _shapes(best_limits, lengths, rows_per_batch, form)
 
 
 def one_shape(
-    num_frames: np.ndarray, num_symbols: np.ndarray, rows_per_batch: int
-) -> tuple[BucketShape, ...]:
+    lengths: Sequence[np.ndarray], rows_per_batch: int, form: BatchForm
+) -> tuple[BatchShape, ...]:
     """The one shape that fits every row."""
-    frames = np.array([round_up(int(num_frames.max()))])
-    return _shapes(frames, num_frames, num_symbols, rows_per_batch)
+    if not lengths:
+        return (BatchShape(rows_per_batch, (), form),)
+    limits = np.array([round_up(int(lengths[0].max()))])
+    return _shapes(limits, lengths, rows_per_batch, form)
 
 
-def assign_buckets(num_frames: np.ndarray, buckets: tuple[BucketShape, ...]) -> np.ndarray:
+def limits_of(buckets: Sequence[BatchShape]) -> np.ndarray:
+    """The bound of the first length in each bucket, rising, (buckets,); 1 where there is none."""
+    return np.array([bucket.lengths[0] if bucket.lengths else 1 for bucket in buckets])
+
+
+def assign_buckets(first_length: np.ndarray, buckets: Sequence[BatchShape]) -> np.ndarray:
     """The shortest bucket that each row fits, uint16 (rows,)."""
-    limits = np.array([bucket.frames for bucket in buckets])
-    return np.searchsorted(limits, num_frames).astype(np.uint16)
+    return np.searchsorted(limits_of(buckets), first_length).astype(np.uint16)
 
 
 def count_batches(
-    rows_of_bucket: np.ndarray, frames: np.ndarray, rows_per_batch: int
+    rows_of_bucket: np.ndarray, limits: np.ndarray, rows_per_batch: int
 ) -> EpochCounts:
-    """Fills batches so that an epoch has the fewest frames.
+    """Fills batches so that an epoch has the fewest places.
 
     The surplus of each bucket is either filled up where it is or carried into the next longer
     bucket; all combinations that can differ are compared.
 
     Args:
         rows_of_bucket: rows that belong to each bucket, (buckets,).
-        frames: frames of each bucket's shape, rising, (buckets,).
+        limits: length of each bucket's shape, rising, (buckets,).
     """
     # For each surplus that can arrive at a bucket: the cheapest way to get there.
     arrivals = {0: (0, ())}
-    last = len(frames) - 1
+    last = len(limits) - 1
     for bucket, (own, length) in enumerate(
-        zip(rows_of_bucket.tolist(), frames.tolist(), strict=True)
+        zip(rows_of_bucket.tolist(), limits.tolist(), strict=True)
     ):
         departures = {}
         for surplus, (cost, ways) in arrivals.items():
@@ -164,16 +132,16 @@ def count_batches(
 
 
 def _cheapest_splits(lengths: np.ndarray, counts: np.ndarray, max_parts: int):
-    """For 1 … max_parts parts, the split of sorted lengths with the fewest padded frames.
+    """For 1 … max_parts parts, the split of sorted lengths with the fewest padded places.
 
     A dynamic programme: the cheapest split of lengths[:j+1] into k parts ends with a part i … j
-    whose rows all have lengths[j] frames.
+    whose rows all have length lengths[j].
 
     Yields:
         For each number of parts, the position of each part's last length, int64 (parts,).
     """
     before = np.concatenate([[0], np.cumsum(counts)])
-    # part_cost[i, j]: frames of one part that holds lengths[i … j]
+    # part_cost[i, j]: places of one part that holds lengths[i … j]
     part_cost = lengths[None, :] * (before[None, 1:] - before[:-1, None]).astype(np.float64)
     part_cost[np.tril_indices(len(lengths), -1)] = np.inf
     cheapest = part_cost[0]
@@ -192,11 +160,15 @@ def _cheapest_splits(lengths: np.ndarray, counts: np.ndarray, max_parts: int):
 
 
 def _shapes(
-    frames: np.ndarray, num_frames: np.ndarray, num_symbols: np.ndarray, rows_per_batch: int
-) -> tuple[BucketShape, ...]:
-    symbols = np.zeros(len(frames), dtype=np.int64)
-    np.maximum.at(symbols, np.searchsorted(frames, num_frames), num_symbols)
-    symbols = round_up(np.maximum.accumulate(symbols))
+    limits: np.ndarray, lengths: Sequence[np.ndarray], rows_per_batch: int, form: BatchForm
+) -> tuple[BatchShape, ...]:
+    place = np.searchsorted(limits, lengths[0])
+    columns = [limits]
+    for length in lengths[1:]:
+        longest = np.zeros(len(limits), dtype=np.int64)
+        np.maximum.at(longest, place, length)
+        columns.append(round_up(np.maximum.accumulate(longest)))
     return tuple(
-        BucketShape(rows_per_batch, int(s), int(f)) for s, f in zip(symbols, frames, strict=True)
+        BatchShape(rows_per_batch, tuple(int(bound) for bound in bounds), form)
+        for bounds in zip(*columns, strict=True)
     )

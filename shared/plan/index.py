@@ -12,8 +12,9 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,28 +23,24 @@ from shared.errors import DataError
 _FORMAT, FORMAT_VERSION = "tandem-index", 1
 TRAIN, VALIDATION = 0, 1
 TRAIN_ROOT, VAL_ROOT = 0, 1
-MEL_BINS, SPECTRUM_BINS = 80, 513
 
 _HEADER_LIMIT_BYTES = 1 << 20
 _HASH_PIECE_BYTES = 1 << 24
-_DTYPES = {"U8": np.uint8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "F32": np.float32}
-# name -> dtype of the columns with one number per row
+_DTYPES = {
+    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16,
+    "U32": np.uint32, "I32": np.int32, "I64": np.int64, "F32": np.float32, "F64": np.float64,
+}  # fmt: skip
+# The engine's own columns of one number per row; all others are the task's.
 _NUMBERS = {
     "root": np.uint8,
     "line": np.int32,
     "split": np.uint8,
-    "sample_rate": np.int32,
-    "start": np.int64,
-    "num_samples": np.int64,
-    "num_channels": np.int16,
-    "num_frames": np.int32,
-    "speaker": np.int32,
-    "num_symbols": np.int32,
     "file_size": np.int64,
     "file_mtime_ns": np.int64,
 }
+_STRINGS = ("ids", "paths")
 _NOT_IN_FINGERPRINT = ("file_size", "file_mtime_ns", "line")
-_STATISTICS = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
+_OWN_FACTS = ("left_out", "preparation", "fingerprint")
 
 
 def root_folders(train_data: str, val_data: str | None) -> tuple[Path, Path]:
@@ -88,6 +85,12 @@ class RaggedColumn:
     values: np.ndarray
     offsets: np.ndarray
 
+    @classmethod
+    def of(cls, arrays: Sequence[np.ndarray]) -> RaggedColumn:
+        lengths = np.fromiter(map(len, arrays), np.int64, len(arrays))
+        values = np.concatenate([np.asarray(array).reshape(-1) for array in arrays])
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -96,46 +99,36 @@ class RaggedColumn:
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
 
+Column = np.ndarray | StringColumn | RaggedColumn
+
+
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Every usable utterance, one row each, and what the corpus says about all of them.
+    """Every usable example, one row each, and what the corpus says about all of them.
 
-    Number columns have shape (rows,). `start` and `num_samples` are the stretch without the
-    silence at both ends, in the file's own samples; `num_frames` is its mel length at 22,050 Hz.
-    `symbols` are int16 numbers of `symbol_table`, whose entry 0 is padding.
+    The engine's own columns: `ids`, `paths` relative to the folder that `root` names, `line`,
+    `split`, `file_size` and `file_mtime_ns`. The task's columns, tables and facts can be had as
+    attributes too.
     """
 
-    ids: StringColumn
-    paths: StringColumn  # relative to the folder that `root` names
-    root: np.ndarray
-    line: np.ndarray
-    split: np.ndarray
-    sample_rate: np.ndarray
-    start: np.ndarray
-    num_samples: np.ndarray
-    num_channels: np.ndarray
-    num_frames: np.ndarray
-    speaker: np.ndarray
-    symbols: RaggedColumn
-    num_symbols: np.ndarray
-    file_size: np.ndarray
-    file_mtime_ns: np.ndarray
-    symbol_table: list[str]
-    speakers: list[str]
-    mel_basis: np.ndarray  # float32 (80, 513)
-    mel_mean: float
-    mel_std: float
-    pitch_mean: float
-    pitch_std: float
-    energy_mean: float
-    energy_std: float
-    text: dict
+    columns: dict[str, Column]
+    tables: dict[str, np.ndarray]  # of two dimensions or more
+    facts: dict[str, Any]
     left_out: list[dict]
-    preparation: dict = dataclasses.field(default_factory=dict)  # what was done: format, verify, …
+    preparation: dict[str, Any] = dataclasses.field(
+        default_factory=dict
+    )  # what was done, for people
     fingerprint: str = ""
 
+    def __getattr__(self, name: str) -> Any:
+        for part in ("columns", "tables", "facts"):
+            held = self.__dict__.get(part, {})
+            if name in held:
+                return held[name]
+        raise AttributeError(f"the index has no {name!r}")
+
     def __len__(self) -> int:
-        return len(self.line)
+        return len(self.columns["line"])
 
     def with_fingerprint(self) -> Index:
         """The same index, its fingerprint computed from its content."""
@@ -146,7 +139,7 @@ class Index:
         from safetensors.numpy import save
 
         index = self if self.fingerprint else self.with_fingerprint()
-        facts = {name: getattr(index, name) for name in _FACTS}
+        facts = {**index.facts, **{name: getattr(index, name) for name in _OWN_FACTS}}
         arrays = _arrays(index) | {
             "facts": np.frombuffer(json.dumps(facts, ensure_ascii=False).encode(), np.uint8)
         }
@@ -155,7 +148,8 @@ class Index:
         beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             with open(beside, "xb") as file:
-                file.write(save(arrays, {"format": _FORMAT, "version": str(FORMAT_VERSION)}))
+                metadata = {"format": _FORMAT, "version": str(FORMAT_VERSION)}
+                file.write(_canonical(save(arrays, metadata)))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
@@ -182,15 +176,13 @@ class Index:
         return index
 
 
-_FACTS = (
-    "symbol_table",
-    "speakers",
-    *_STATISTICS,
-    "text",
-    "left_out",
-    "preparation",
-    "fingerprint",
-)
+def _canonical(content: bytes) -> bytes:
+    """A safetensors file whose header does not hang on chance: the library hashes its metadata."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+    return b"".join((content[:8], text, content[8 + size :])) if len(text) == size else content
 
 
 class _Damage(Exception):
@@ -198,13 +190,14 @@ class _Damage(Exception):
 
 
 def _arrays(index: Index) -> dict[str, np.ndarray]:
-    arrays = {name: getattr(index, name) for name in _NUMBERS}
-    arrays["mel_basis"] = index.mel_basis
-    for name in ("ids", "paths"):
-        arrays[f"{name}.blob"] = getattr(index, name).blob
-        arrays[f"{name}.offsets"] = getattr(index, name).offsets
-    arrays["symbols.values"] = index.symbols.values
-    arrays["symbols.offsets"] = index.symbols.offsets
+    arrays = dict(index.tables)
+    for name, column in index.columns.items():
+        if isinstance(column, StringColumn):
+            arrays[f"{name}.blob"], arrays[f"{name}.offsets"] = column.blob, column.offsets
+        elif isinstance(column, RaggedColumn):
+            arrays[f"{name}.values"], arrays[f"{name}.offsets"] = column.values, column.offsets
+        else:
+            arrays[name] = column
     return arrays
 
 
@@ -219,9 +212,7 @@ def _fingerprint(index: Index) -> str:
         raw = array.reshape(-1).view(np.uint8)
         for at in range(0, len(raw), _HASH_PIECE_BYTES):
             digest.update(raw[at : at + _HASH_PIECE_BYTES])
-    facts = {name: getattr(index, name) for name in ("symbol_table", "speakers", *_STATISTICS)}
-    facts["text"] = {name: index.text.get(name) for name in ("frontend", "language")}
-    digest.update(json.dumps(facts, sort_keys=True).encode())
+    digest.update(json.dumps(index.facts, sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -268,14 +259,18 @@ def _build(arrays: dict[str, np.ndarray]) -> Index:
     """Put an index together from the arrays of a file, trusting none of them."""
     try:
         facts = json.loads(arrays.pop("facts").tobytes())
-        index = Index(
-            ids=StringColumn(arrays["ids.blob"], arrays["ids.offsets"]),
-            paths=StringColumn(arrays["paths.blob"], arrays["paths.offsets"]),
-            symbols=RaggedColumn(arrays["symbols.values"], arrays["symbols.offsets"]),
-            mel_basis=arrays["mel_basis"],
-            **{name: arrays[name] for name in _NUMBERS},
-            **{name: facts[name] for name in _FACTS},
-        )
+        own = {name: facts.pop(name) for name in _OWN_FACTS}
+        columns: dict[str, Column] = {}
+        tables: dict[str, np.ndarray] = {}
+        for name, array in arrays.items():
+            column, _, part = name.rpartition(".")
+            if part == "blob":
+                columns[column] = StringColumn(array, arrays[f"{column}.offsets"])
+            elif part == "values":
+                columns[column] = RaggedColumn(array, arrays[f"{column}.offsets"])
+            elif part != "offsets":
+                (columns if array.ndim == 1 else tables)[name] = array
+        index = Index(columns, tables, facts, **own)
         _check(index)
         if _fingerprint(index) != index.fingerprint:
             raise _Damage("its content does not match its fingerprint")
@@ -285,42 +280,32 @@ def _build(arrays: dict[str, np.ndarray]) -> Index:
 
 
 def _check(index: Index) -> None:
-    rows = len(index.line)
+    rows = len(index.columns["line"])
     for name, dtype in _NUMBERS.items():
-        column = getattr(index, name)
-        if column.shape != (rows,) or column.dtype != dtype:
+        if index.columns[name].dtype != dtype:
             raise _Damage(f"column {name} does not fit the others")
-    _check_offsets("ids", index.ids.blob, index.ids.offsets, rows, np.uint8)
-    _check_offsets("paths", index.paths.blob, index.paths.offsets, rows, np.uint8)
-    symbols = index.symbols
-    _check_offsets("symbols", symbols.values, symbols.offsets, rows, np.int16)
-    if not np.array_equal(np.diff(symbols.offsets), index.num_symbols):
-        raise _Damage("column num_symbols does not fit the symbols")
-    if index.mel_basis.shape != (MEL_BINS, SPECTRUM_BINS) or index.mel_basis.dtype != np.float32:
-        raise _Damage("its mel basis has another shape")
-    statistics = [float(getattr(index, name)) for name in _STATISTICS]
-    if not np.isfinite(statistics).all() or not np.isfinite(index.mel_basis).all():
-        raise _Damage("a statistic of it is not finite")
-    limits = {
-        "root": (0, 1),
-        "split": (0, 1),
-        "start": (0, None),
-        "num_samples": (1, None),
-        "num_channels": (1, None),
-        "sample_rate": (1, None),
-        "num_frames": (1, None),
-        "num_symbols": (1, None),
-        "speaker": (0, len(index.speakers) - 1),
-    }
-    for name, (lowest, highest) in limits.items():
-        _check_range(name, getattr(index, name), lowest, highest)
-    _check_range("symbols", symbols.values, 1, len(index.symbol_table) - 1)
+    for name in _STRINGS:
+        if not isinstance(index.columns[name], StringColumn):
+            raise _Damage(f"column {name} does not fit the others")
+    for name, column in index.columns.items():
+        if isinstance(column, np.ndarray):
+            if column.shape != (rows,):
+                raise _Damage(f"column {name} does not fit the others")
+        elif isinstance(column, StringColumn):
+            _check_offsets(name, column.blob, column.offsets, rows)
+            if column.blob.dtype != np.uint8:
+                raise _Damage(f"column {name} does not fit the others")
+        else:
+            _check_offsets(name, column.values, column.offsets, rows)
+    for name in ("root", "split"):
+        values = index.columns[name]
+        if len(values) and (values.min() < 0 or values.max() > 1):
+            raise _Damage(f"column {name} holds an impossible number")
 
 
-def _check_offsets(name: str, values: np.ndarray, offsets: np.ndarray, rows: int, dtype) -> None:
+def _check_offsets(name: str, values: np.ndarray, offsets: np.ndarray, rows: int) -> None:
     fits = (
-        values.dtype == dtype
-        and values.ndim == 1
+        values.ndim == 1
         and offsets.dtype == np.int64
         and offsets.shape == (rows + 1,)
         and offsets[0] == 0
@@ -329,8 +314,3 @@ def _check_offsets(name: str, values: np.ndarray, offsets: np.ndarray, rows: int
     )
     if not fits:
         raise _Damage(f"column {name} does not fit the others")
-
-
-def _check_range(name: str, values: np.ndarray, lowest: int, highest: int | None) -> None:
-    if len(values) and (values.min() < lowest or (highest is not None and values.max() > highest)):
-        raise _Damage(f"column {name} holds an impossible number")

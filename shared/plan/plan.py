@@ -10,20 +10,16 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from shared.errors import ConfigError, DataError
-from shared.plan.buckets import (
-    BucketShape,
-    assign_buckets,
-    choose_buckets,
-    count_batches,
-    one_shape,
-)
+from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
 from shared.plan.exclusions import Exclusions
 from shared.plan.stream_layout import StreamLayout
+from shared.task.batch import BatchForm, BatchShape
 
 TRAIN, VALIDATION = 0, 1
 FILLER = -1
@@ -34,7 +30,7 @@ PLAN_VERSION = 1
 CACHED_EPOCHS = 2
 
 # One number per use, so that two uses with the same seed and context have nothing in common.
-_ROW_ORDER, _BATCH_ORDER, _REFERENCE, _REFERENCE_OFFSET, _SUBSTITUTE, _OTHER_REFERENCE = range(1, 7)
+_ROW_ORDER, _BATCH_ORDER, _COMPANION, _COMPANION_OFFSET, _SUBSTITUTE, _OTHER_COMPANION = range(1, 7)
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
@@ -66,40 +62,38 @@ class BatchPlan:
     index: its number in the stream. kind: "train" or "validation".
     epoch: of a training batch, its own; of a validation batch, that of the training before it.
     number: which training batch of the run, or which batch of the validation set.
-    shape: rows, symbols and frames of its arrays.
-    rows: int64 (rows,), rows of the index; FILLER (-1) has weight zero.
-    references: int64 (rows,), the clip each row takes its speaker from; FILLER for fillers.
-    reference_offsets: float64 (rows,) in [0, 1), where in the reference clip the crop starts, as a
-        fraction of the places where it can.
-    num_real: rows that are not fillers; can be 0 when everything that could be here is excluded.
+    shape: rows and lengths of its arrays.
+    rows: int64 (rows,), rows of the index; FILLER (-1) has weight zero. All of them are fillers
+        when everything that could be here is excluded.
+    companions: int64 (rows,), another row of each row's group; FILLER where there is none.
+    companion_offsets: float64 (rows,) in [0, 1), each companion's own random number.
     """
 
     index: int
     kind: str
     epoch: int
     number: int
-    shape: BucketShape
+    shape: BatchShape
     rows: np.ndarray
-    references: np.ndarray
-    reference_offsets: np.ndarray
-    num_real: int
+    companions: np.ndarray
+    companion_offsets: np.ndarray
 
     def contains(self, row: int) -> bool:
-        """Whether the batch needs the audio of `row`, as an utterance or as a reference."""
-        return bool(np.any(self.rows == row) or np.any(self.references == row))
+        """Whether the batch needs the file of `row`, for itself or as a companion."""
+        return bool(np.any(self.rows == row) or np.any(self.companions == row))
 
 
-class _ClipsBySpeaker:
-    """The clips of one split, grouped by speaker, to choose references from."""
+class _RowsByGroup:
+    """The rows of one split by group, to choose companions from."""
 
-    def __init__(self, rows: np.ndarray, speaker: np.ndarray, num_speakers: int):
-        self._rows = rows[np.argsort(speaker[rows], kind="stable")]
-        counts = np.bincount(speaker[rows], minlength=num_speakers)
+    def __init__(self, rows: np.ndarray, group: np.ndarray, num_groups: int):
+        self._rows = rows[np.argsort(group[rows], kind="stable")]
+        counts = np.bincount(group[rows], minlength=num_groups)
         self._starts = np.concatenate([[0], np.cumsum(counts)])
 
-    def of(self, speaker: int) -> np.ndarray:
-        """The speaker's clips in rising order, (clips,)."""
-        return self._rows[self._starts[speaker] : self._starts[speaker + 1]]
+    def of(self, group: int) -> np.ndarray:
+        """The group's rows in rising order, (n,)."""
+        return self._rows[self._starts[group] : self._starts[group + 1]]
 
 
 class Plan:
@@ -110,10 +104,10 @@ class Plan:
 
     def __init__(
         self,
-        num_frames: np.ndarray,
-        num_symbols: np.ndarray,
-        speaker: np.ndarray,
+        lengths: Mapping[str, np.ndarray],
+        group: np.ndarray,
         split: np.ndarray,
+        form: BatchForm,
         *,
         batch_size: int,
         seed: int,
@@ -125,8 +119,8 @@ class Plan:
         """Chooses the bucket shapes and the validation batches; epochs are planned when needed.
 
         Args:
-            num_frames, num_symbols: integers ≥ 1, (rows,).
-            speaker: integers, (rows,).
+            lengths: integers ≥ 1, (rows,) each; batches are cut by the first one.
+            group: integers, (rows,).
             split: 0 for training, 1 for validation, (rows,).
             batch_size: rows per batch; all training rows when there are fewer.
             max_buckets: at most so many shapes, or one for all batches with `static_shapes`.
@@ -140,22 +134,22 @@ class Plan:
             if value < 1:
                 raise ConfigError(f"{name} is {value}; expected an integer from 1 up.")
         self.seed = seed
-        self._columns = _checked_columns(num_frames, num_symbols, speaker, split)
-        num_frames, num_symbols, speaker, split = self._columns.values()
+        self.form = form
+        self._columns = _checked_columns(lengths, group, split, form)
+        *columns, group, split = self._columns.values()
+        first = columns[0] if columns else np.ones(len(split), np.int64)
         self._train_rows = np.flatnonzero(split == TRAIN)
         self._validation_rows = np.flatnonzero(split == VALIDATION)
         if not len(self._train_rows):
             raise DataError(
-                f"None of the {len(split)} usable utterances is left for training. "
-                "Add recordings, or hold out a smaller part of them (--val-fraction)."
+                f"None of the {len(split)} usable examples is left for training. "
+                "Add some, or hold out a smaller part of them (--val-fraction)."
             )
         rows_per_batch = min(batch_size, len(self._train_rows))
-        self.buckets: tuple[BucketShape, ...] = (
-            one_shape(num_frames, num_symbols, rows_per_batch)
-            if static_shapes
-            else choose_buckets(
-                num_frames, num_symbols, split == TRAIN, rows_per_batch, max_buckets
-            )
+        self.buckets: tuple[BatchShape, ...] = (
+            one_shape(columns, rows_per_batch, form)
+            if static_shapes or not columns
+            else choose_buckets(columns, split == TRAIN, rows_per_batch, max_buckets, form)
         )
         self._settings = {
             "batch_size": int(batch_size),
@@ -163,23 +157,23 @@ class Plan:
             "static_shapes": bool(static_shapes),
             "seed": int(seed),
         }
-        self._bucket_of_row = assign_buckets(num_frames, self.buckets)
+        self._bucket_of_row = assign_buckets(first, self.buckets)
         self._counts = count_batches(
             np.bincount(self._bucket_of_row[self._train_rows], minlength=len(self.buckets)),
-            np.array([bucket.frames for bucket in self.buckets]),
+            limits_of(self.buckets),
             rows_per_batch,
         )
         self.batches_per_epoch = int(self._counts.num_batches.sum())
 
         # Longest first, so that one batch at most has fillers and it is the shortest. A batch
         # across two buckets has the shape of the longer: it fits all of its rows.
-        order = np.argsort(-num_frames[self._validation_rows], kind="stable")
+        order = np.argsort(-first[self._validation_rows], kind="stable")
         self._validation_batches = _in_batches(self._validation_rows[order], rows_per_batch)
         self.num_validation_batches = len(self._validation_batches)
 
-        known_speakers, self._speaker = np.unique(speaker, return_inverse=True)
-        self._train_clips, self._validation_clips = (
-            _ClipsBySpeaker(rows, self._speaker, len(known_speakers))
+        known_groups, self._group = np.unique(group, return_inverse=True)
+        self._train_groups, self._validation_groups = (
+            _RowsByGroup(rows, self._group, len(known_groups))
             for rows in (self._train_rows, self._validation_rows)
         )
         self._epochs: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
@@ -189,9 +183,10 @@ class Plan:
         )
 
     @classmethod
-    def from_index(cls, index, **settings) -> "Plan":
-        """The plan of an index, or of anything that has its four columns of lengths."""
-        return cls(index.num_frames, index.num_symbols, index.speaker, index.split, **settings)
+    def from_index(cls, index, form: BatchForm, **settings) -> "Plan":
+        """The plan of an index whose task makes batches of this form."""
+        lengths = {name: index.columns[name] for name in form.lengths}
+        return cls(lengths, index.columns[form.group_column], index.split, form, **settings)
 
     def with_layout(
         self, validate_every_batches: int, total_train_batches: int | None = None
@@ -219,20 +214,20 @@ class Plan:
             epoch, within = divmod(place.number, self.batches_per_epoch)
             batches, bucket_of_batch = self._epoch(epoch)
             planned, bucket = batches[within], int(bucket_of_batch[within])
-            reference_epoch = epoch + 1
+            companion_epoch = epoch + 1
         else:
             planned = self._validation_batches[place.number]
             bucket = int(self._bucket_of_row[planned[0]])
             num_trained = self.layout.num_train_batches_before(n)
             epoch = max(num_trained - 1, 0) // self.batches_per_epoch
-            reference_epoch = 0  # the same in every validation, or their losses don't compare
+            companion_epoch = 0  # the same in every validation, or their losses don't compare
 
         rows = planned.copy()
         if exclusions.version:
             for slot, row in enumerate(planned.tolist()):
                 if row != FILLER and exclusions.excludes(row, n):
                     rows[slot] = self._substitute(n, slot, planned, exclusions)
-        references, offsets = self._references(n, rows, reference_epoch, exclusions)
+        companions, offsets = self._companions(n, rows, companion_epoch, exclusions)
         return BatchPlan(
             index=n,
             kind=place.kind,
@@ -240,12 +235,11 @@ class Plan:
             number=place.number,
             shape=self.buckets[bucket],
             rows=rows,
-            references=references,
-            reference_offsets=offsets,
-            num_real=int(np.count_nonzero(rows != FILLER)),
+            companions=companions,
+            companion_offsets=offsets,
         )
 
-    def shape(self, n: int) -> BucketShape:
+    def shape(self, n: int) -> BatchShape:
         """The shape of batch `n` alone, for a fraction of the cost; exclusions do not change it.
 
         Raises:
@@ -258,19 +252,12 @@ class Plan:
         return self.buckets[int(self._bucket_of_row[self._validation_batches[place.number][0]])]
 
     def contains(self, n: int, row: int, exclusions: Exclusions = Exclusions()) -> bool:
-        """Whether batch `n` needs the audio of `row`, as an utterance or as a reference."""
+        """Whether batch `n` needs the file of `row`, for itself or as a companion."""
         return self.batch(n, exclusions).contains(row)
 
-    def nbytes(self, batch: int | BucketShape) -> int:
+    def nbytes(self, batch: int | BatchShape) -> int:
         """Exact bytes of the arrays of a batch, given by its number in the stream or its shape."""
-        return (batch if isinstance(batch, BucketShape) else self.shape(batch)).nbytes
-
-    @property
-    def padding_fraction(self) -> float:
-        """The part of an epoch's frames that is padding or filler; the same in every epoch."""
-        frames = np.array([bucket.rows * bucket.frames for bucket in self.buckets])
-        real = int(self._columns["num_frames"][self._train_rows].sum(dtype=np.int64))
-        return 1.0 - real / int(frames @ self._counts.num_batches)
+        return (batch if isinstance(batch, BatchShape) else self.shape(batch)).nbytes
 
     def fingerprint(self) -> str:
         """SHA-256, in hex, of all that decides what is in a batch, but for the exclusions."""
@@ -333,37 +320,39 @@ class Plan:
         other = exclusions.first_usable(same_bucket, start, n, taken=set(planned.tolist()))
         return FILLER if other is None else other
 
-    def _references(
+    def _companions(
         self, n: int, rows: np.ndarray, epoch: int, exclusions: Exclusions
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Another clip of each row's speaker, and where to crop it; see `BatchPlan`.
+        """Another row of each row's group, and its random number; see `BatchPlan`.
 
-        Training clips only, also for held-out rows: the clip itself where the speaker has no
-        other. Held-out clips serve only speakers that have no training clip.
+        Training rows only, also for held-out rows: the row itself where its group has no other.
+        Held-out rows serve only groups that have no training row.
         """
-        references = np.full(len(rows), FILLER, dtype=np.int64)
+        companions = np.full(len(rows), FILLER, dtype=np.int64)
+        offsets = np.zeros(len(rows))
+        if not self.form.has_companions:
+            return companions, offsets
         real = np.flatnonzero(rows != FILLER)
-        choices = hash_counters(self.seed, _REFERENCE, epoch, rows[real]).tolist()
+        choices = hash_counters(self.seed, _COMPANION, epoch, rows[real]).tolist()
         for slot, choice in zip(real.tolist(), choices, strict=True):
             row = int(rows[slot])
-            clips = self._train_clips.of(self._speaker[row])
-            if not len(clips):
-                clips = self._validation_clips.of(self._speaker[row])
-            place = int(np.searchsorted(clips, row))
-            if place == len(clips) or clips[place] != row:
-                references[slot] = clips[choice % len(clips)]
-            elif len(clips) == 1:
-                references[slot] = row
+            others = self._train_groups.of(self._group[row])
+            if not len(others):
+                others = self._validation_groups.of(self._group[row])
+            place = int(np.searchsorted(others, row))
+            if place == len(others) or others[place] != row:
+                companions[slot] = others[choice % len(others)]
+            elif len(others) == 1:
+                companions[slot] = row
             else:
-                references[slot] = clips[(place + 1 + choice % (len(clips) - 1)) % len(clips)]
-            if exclusions.version and exclusions.excludes(int(references[slot]), n):
-                start = self._hashed_start(n, slot, _OTHER_REFERENCE)
-                other = exclusions.first_usable(clips, start, n, taken={row})
-                references[slot] = row if other is None else other
-        offsets = np.zeros(len(rows))
-        hashes = hash_counters(self.seed, _REFERENCE_OFFSET, epoch, rows[real])
+                companions[slot] = others[(place + 1 + choice % (len(others) - 1)) % len(others)]
+            if exclusions.version and exclusions.excludes(int(companions[slot]), n):
+                start = self._hashed_start(n, slot, _OTHER_COMPANION)
+                other = exclusions.first_usable(others, start, n, taken={row})
+                companions[slot] = row if other is None else other
+        hashes = hash_counters(self.seed, _COMPANION_OFFSET, epoch, rows[real])
         offsets[real] = (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return references, offsets
+        return companions, offsets
 
     def _hashed_start(self, n: int, slot: int, purpose: int) -> int:
         return int(hash_counters(self.seed, purpose, n, np.array([slot]))[0])
@@ -375,20 +364,19 @@ _LOOK_AGAIN = (
 )
 
 
-def _checked_columns(num_frames, num_symbols, speaker, split) -> dict[str, np.ndarray]:
-    columns = {
-        "num_frames": np.asarray(num_frames),
-        "num_symbols": np.asarray(num_symbols),
-        "speaker": np.asarray(speaker),
-        "split": np.asarray(split),
-    }
-    lengths = {name: column.shape for name, column in columns.items()}
-    if any(column.ndim != 1 or len(column) != len(split) for column in columns.values()):
+def _checked_columns(
+    lengths: Mapping[str, np.ndarray], group: np.ndarray, split: np.ndarray, form: BatchForm
+) -> dict[str, np.ndarray]:
+    """The columns that decide the plan: the lengths in the form's order, group and split."""
+    columns = {name: np.asarray(lengths[name]) for name in form.lengths}
+    columns |= {form.group_column: np.asarray(group), "split": np.asarray(split)}
+    shapes = {name: column.shape for name, column in columns.items()}
+    if any(column.ndim != 1 or len(column) != len(columns["split"]) for column in columns.values()):
         raise DataError(
-            f"The index is damaged: its columns have the shapes {lengths}, which should be equal. "
+            f"The index is damaged: its columns have the shapes {shapes}, which should be equal. "
             f"{_LOOK_AGAIN}"
         )
-    least = {"num_frames": 1, "num_symbols": 1, "split": TRAIN}
+    least = {**dict.fromkeys(form.lengths, 1), "split": TRAIN}
     for name, minimum in least.items():
         wrong = columns[name] < minimum
         if name == "split":

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Callable
 
+from shared.config.option import deciding
 from shared.config.settings import Config
-from shared.plan.index import Index
+from shared.plan.index import Index, root_folders
 from shared.plan.plan import Plan
+from shared.task import Indexed
+from shared.task.registry import Task
 
 
 def plan_of(config: Config, index: Index) -> Plan:
@@ -14,6 +19,7 @@ def plan_of(config: Config, index: Index) -> Plan:
     training = config.training
     plan = Plan.from_index(
         index,
+        Task.of(config.run.task).form(),
         batch_size=config.data.batch_size,
         seed=training.seed,
         max_buckets=config.data.max_buckets,
@@ -26,10 +32,26 @@ def plan_of(config: Config, index: Index) -> Plan:
     )
 
 
+def example_of_row(config: Config, index: Index) -> Callable[[int], Indexed]:
+    """A function from a row of the index to the example that a task gets."""
+    roots = root_folders(config.data.train_data or "", config.data.val_data)
+
+    def example_of(row: int) -> Indexed:
+        return Indexed(index, row, roots[index.root[row]] / index.paths[row])
+
+    return example_of
+
+
 def settings_fingerprint(config: Config, plan: Plan) -> str:
     """Of all settings that decide what is in a batch: both sides must have the same."""
-    settings = f"{plan.fingerprint()} {config.data.normalise_loudness}"
-    return hashlib.sha256(settings.encode()).hexdigest()
+    task = Task.of(config.run.task)
+    of_task = deciding(type(config.task), "index", "stream")
+    facts = {
+        "plan": plan.fingerprint(),
+        "task": [task.name, task.sha256 if task.has_data else ""],
+        "settings": {name: getattr(config.task, name) for name in of_task},
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def total_steps(config: Config, batches_per_epoch: int) -> int | None:

@@ -33,6 +33,7 @@ class RunDirectory:
         self.path = Path(path)
         self.config = self.path / "config.toml"
         self.environment = self.path / "environment.json"
+        self.task = self.path / "task.json"
         self.index = self.path / "index.safetensors"
         self.metrics = self.path / "metrics.jsonl"
         self.audit = self.path / "audit.jsonl"

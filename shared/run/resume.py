@@ -9,22 +9,11 @@ import secrets
 import time
 from pathlib import Path
 
-from shared.config.settings import Config
+from shared.config.option import deciding
+from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import load_config
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
-
-# What decides the index. With another value the utterances would be others, or have other numbers.
-_INDEX_KEYS = (
-    "train_data", "val_data", "metadata_format", "text_frontend", "language", "val_fraction",
-    "min_seconds", "max_seconds", "trim_silence", "trim_db", "normalise_loudness",
-)  # fmt: skip
-# What decides the batches and the model: a checkpoint of other ones can't be gone on with.
-_STREAM_KEYS = (
-    ("data", "batch_size"), ("data", "max_buckets"), ("data", "enable_static_shapes"),
-    ("training", "seed"), ("training", "grad_accum"), ("training", "validate_every"),
-    ("training", "optimizer"), ("model", "model_size"),
-)  # fmt: skip
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -37,7 +26,9 @@ def with_absolute_paths(config: Config) -> Config:
     )
     training = dataclasses.replace(training, init_from=init_from)
     keys = str(Path(config.run.keys).resolve()) if config.run.keys else None
-    run = dataclasses.replace(config.run, keys=keys)
+    file, colon, name = config.run.task.partition(":")
+    task = f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else config.run.task
+    run = dataclasses.replace(config.run, keys=keys, task=task)
     return dataclasses.replace(config, data=data, training=training, run=run)
 
 
@@ -71,12 +62,14 @@ def check_init_from(config: Config) -> None:
         raise InputError(f"--init-from {path}: is not a run directory (it has no config.toml).")
     if not _has_checkpoint(other):
         raise InputError(f"--init-from {path}: has no checkpoint yet. Train it first.")
-    size = load_config(other.config).model.model_size
-    if size != config.model.model_size:
-        raise InputError(
-            f"--init-from {path}: is a {size} model, this run a {config.model.model_size} one. "
-            f"Give --model-size {size}."
-        )
+    theirs = load_config(other.config).task
+    for key in deciding(type(config.task), "model"):
+        old, new = getattr(theirs, key), getattr(config.task, key)
+        if old != new:
+            raise InputError(
+                f"--init-from {path}: is a {old} model, this run a {new} one. "
+                f"Give --{key.replace('_', '-')} {old}."
+            )
 
 
 def _has_checkpoint(directory: RunDirectory) -> bool:
@@ -100,13 +93,14 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
     ):
         return False
     before = load_config(directory.config)
-    for section, key in (*(("data", key) for key in _INDEX_KEYS), *_STREAM_KEYS):
-        old, new = (getattr(getattr(each, section), key) for each in (before, config))
-        if old != new:
-            raise InputError(
-                f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
-                "out to go on with it, choose another --run-dir, or give --fresh to start over."
-            )
+    for section, kind in SECTIONS.items():
+        for key in deciding(kind, "index", "stream", "model"):
+            old, new = (getattr(getattr(each, section), key) for each in (before, config))
+            if old != new:
+                raise InputError(
+                    f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
+                    "out to go on with it, choose another --run-dir, or give --fresh to start over."
+                )
     return True
 
 

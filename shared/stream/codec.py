@@ -177,6 +177,15 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
+def _words(value: Any, name: str) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 32:
+        raise ProtocolError(f"{name} is not a short dictionary.")
+    for key, word in value.items():
+        if not isinstance(key, str) or not isinstance(word, str) or len(key) + len(word) > 512:
+            raise ProtocolError(f"{name} holds what is not a short text.")
+    return value
+
+
 def _timings(value: Any, name: str) -> dict[str, float]:
     if not isinstance(value, dict) or len(value) > 32:
         raise ProtocolError(f"{name} is {_shown(value)}; expected a few named numbers.")
@@ -198,6 +207,7 @@ _CHECKS = {
     "str": _text,
     "int": _integer,
     "float": _number,
+    "dict[str, str]": _words,
     "dict[str, float]": _timings,
     "list[list[int]]": _pairs,
 }

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Hello:
     device_kind: str  # "cpu", "gpu" or "fake"
     tensorflow: str
     capacity: int  # tickets it can work on at once
+    # All that decides the features it makes: settings, versions of libraries.
+    recipe: dict[str, str] = dataclasses.field(default_factory=dict)
     # Memory in which it makes its batches, for a model process on its host: a name for it, the
     # number of its descriptor, and the bytes of a slot. No name: there is none.
     memory: str = ""
@@ -44,7 +46,7 @@ class BatchReady:
 
 @dataclasses.dataclass(frozen=True)
 class CannotRead:
-    """Utterance `row` of the index can't be read, found while making `batch`."""
+    """Example `row` of the index can't be read, found while making `batch`."""
 
     batch: int
     row: int

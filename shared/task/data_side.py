@@ -41,6 +41,9 @@ class DataSide:
     arrays: ClassVar[Mapping[str, Array]] = {}  # of a batch, beside the engine's weight and rows
     companion: ClassVar[str | None] = None  # "group": each example is given another of its group
     group_column = "group"  # what the index calls the groups
+    # The columns of the index that `read` and `features` look at, beside the file; None: maybe all.
+    read_columns: ClassVar[tuple[str, ...] | None] = None
+    noun = "examples"  # what people call them
 
     def __init__(self, config: Config):
         self.config = config
@@ -111,6 +114,18 @@ class DataSide:
         for name in looked[0].arrays:
             columns[name] = RaggedColumn.of([np.asarray(each.arrays[name]) for each in looked])
         return Corpus(columns, {}, {"groups": groups})
+
+    def has_turned_up(self, left_out: LeftOut, root: str) -> bool:
+        """Whether an example that was left out for want of a file has one by now."""
+        return False
+
+    def nothing_found(self, place: str) -> str:
+        """What to say of a data set without examples."""
+        return f"{place}: the task's examples() found none there."
+
+    def where_to_see(self, place: str) -> str:
+        """Where a person finds every example that was left out, in a sentence."""
+        return "quarantine.jsonl in the run directory names every one."
 
     def words(self, index: Index) -> list[str]:
         """What there is to say of an index: a part of a sentence, then warnings in a line each."""

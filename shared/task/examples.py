@@ -83,7 +83,6 @@ class Source(NamedTuple):
     folder: Path
     digest: str
     read: Callable[[], Sequence[Example | LeftOut]]
-    format: str = "task"
 
 
 class Survey(NamedTuple):
@@ -91,6 +90,7 @@ class Survey(NamedTuple):
 
     verify: str = "look"
     words: str = "looking at every file once"
+    format: str = "task"  # of the data set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Corpus:
     """What the index keeps of all examples together: columns by row, tables and facts of all."""
 
     columns: dict[str, Any]  # name -> array (rows,), StringColumn or RaggedColumn
-    tables: dict[str, np.ndarray]  # of any shape
+    tables: dict[str, np.ndarray]  # of two dimensions or more
     facts: dict[str, Any]  # what JSON holds; all of it decides what is in a batch
     remarks: dict[str, Any] = dataclasses.field(default_factory=dict)  # JSON too, for people
 

@@ -20,6 +20,8 @@ from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_e
 from shared.errors import GpuError, InputError, TandemError
 from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.run.directory import RunDirectory
+from shared.run.task_identity import check_same_task
+from shared.task.registry import DEFAULT, Task
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Reporter
 
@@ -32,6 +34,9 @@ def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
     parser.add_argument("--run", required=True, metavar="DIR", help="a prepared run directory")
     parser.add_argument("--gpu", type=int, metavar="N", help="GPU to use (default: as configured)")
     parser.add_argument("--name", help="name in logs and messages")
+    parser.add_argument(
+        "--task", default=DEFAULT, help=f"the task that the run was begun with [{DEFAULT}]"
+    )
     parser.add_argument(
         endpoint_flag,
         dest="endpoint",
@@ -54,12 +59,14 @@ def open_run(flags: argparse.Namespace, remedy: str = _PREPARE) -> tuple[RunDire
     """The run directory and its configuration.
 
     Raises:
-        InputError: it was not prepared.
+        InputError: it was not prepared, or trains another task.
     """
     run = RunDirectory(flags.run)
     if not run.config.is_file() or not run.index.is_file():
         raise InputError(f"{flags.run}: holds no run whose data was looked at. {remedy}")
-    return run, load_config(run.config)
+    task = getattr(flags, "task", DEFAULT)  # commands for speech have no such flag
+    check_same_task(run, Task.of(task))
+    return run, load_config(run.config, task)
 
 
 def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:

@@ -7,14 +7,8 @@ from collections import Counter
 
 import numpy as np
 
-from data_worker.preparation.prepare import (
-    Examined,
-    Progress,
-    Refused,
-    examine,
-    refuse_unusable,
-    split_of,
-)
+from data_worker.preparation.examine import Progress, Refused, refuse_unusable, split_of
+from data_worker.speech.data_check.examined import ExaminedSpeech, examine_speech
 from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
 from data_worker.speech.data_check.suggestions import suggest
 from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row
@@ -31,11 +25,10 @@ def look_at(config: Config, progress: Progress = lambda *_: None) -> dict:
     Raises:
         DataError: the metadata can't be read at all.
     """
-    seed = config.training.seed
-    examined = examine(config.data, seed, progress, listen=True)
+    examined = examine_speech(config, progress)
     files = {entry.metadata for entry in [*examined.rows, *examined.left_out]}
     problems = [_problem(entry, several_files=len(files) > 1) for entry in examined.left_out]
-    return {"problems": problems, "summary": _summary(examined, config, seed)}
+    return {"problems": problems, "summary": _summary(examined, config)}
 
 
 def _problem(entry: LeftOut, several_files: bool) -> dict:
@@ -43,13 +36,13 @@ def _problem(entry: LeftOut, several_files: bool) -> dict:
     return {"line": entry.line, "id": entry.id, "path": entry.path, "reason": reason}
 
 
-def _summary(examined: Examined, config: Config, seed: int) -> dict:
+def _summary(examined: ExaminedSpeech, config: Config) -> dict:
     kinds = Counter(entry.kind for entry in examined.left_out)
     summary = {
         "data": config.data.train_data,
-        "format": examined.format,
-        "verify": examined.verify,
-        "rows": examined.num_rows,
+        "format": examined.examined.survey.format,
+        "verify": examined.examined.survey.verify,
+        "rows": examined.examined.num_rows,
         "usable": len(examined.rows),
         "bad": kinds[BAD],
         "filtered": kinds[FILTERED],
@@ -59,7 +52,7 @@ def _summary(examined: Examined, config: Config, seed: int) -> dict:
         return summary
     seconds = seconds_of(examined)
     characters = np.array([len(row.text) for row in examined.rows])
-    split = split_of(examined.rows, config.data, seed)
+    split = split_of(examined.examined.examples, config)
     symbols = Counter(symbol for found in examined.usable for symbol in found.symbols)
     unspoken = Counter(character for found in examined.usable for character in found.unspoken)
     rates = Counter(found.found.sample_rate for found in examined.usable)
@@ -83,22 +76,23 @@ def _summary(examined: Examined, config: Config, seed: int) -> dict:
     }
 
 
-def _verdict(examined: Examined, config: Config) -> dict:
+def _verdict(examined: ExaminedSpeech, config: Config) -> dict:
     """Whether a run would take the data set, and if not, in its own words."""
     refusal, trainable = None, True
     try:
-        refuse_unusable(examined, config.data)
+        refuse_unusable(examined.examined, config.data, examined.side)
     except Refused as error:
         # Where to see every row is no news to who is looking at them.
         refusal = str(error).split(" Run 'python launcher.py check-data")[0]
         try:
-            refuse_unusable(examined, dataclasses.replace(config.data, max_bad_fraction=1.0))
+            lenient = dataclasses.replace(config.data, max_bad_fraction=1.0)
+            refuse_unusable(examined.examined, lenient, examined.side)
         except Refused:
             trainable = False
     return {"trainable": trainable, "refusal": refusal}
 
 
-def seconds_of(examined: Examined) -> np.ndarray:
+def seconds_of(examined: ExaminedSpeech) -> np.ndarray:
     """Length of what is trained on of each usable row: float64 (rows,)."""
     return np.array([u.found.num_samples / u.found.sample_rate for u in examined.usable])
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from data_worker.preparation.prepare import Examined
 from data_worker.speech.audio_check.check_row import Usable
+from data_worker.speech.data_check.examined import ExaminedSpeech
 from data_worker.speech.formats.rows import Row
 
 CLIPPING, NEAR_SILENCE, MOSTLY_SILENCE = "clipping", "near-silence", "mostly silence"
@@ -22,7 +22,7 @@ _DEVIATIONS = 4.0
 _SMALLEST_FACTOR = 1.5  # less than this is a manner of speaking
 
 
-def find_outliers(examined: Examined, seconds: np.ndarray) -> list[dict]:
+def find_outliers(examined: ExaminedSpeech, seconds: np.ndarray) -> list[dict]:
     """kind, line, id, path and note of every row worth a look, kind by kind."""
     rows, usable = examined.rows, examined.usable
     found: list[dict] = []

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from data_worker.preparation.prepare import Examined
+from data_worker.speech.data_check.examined import ExaminedSpeech
 from shared.config.settings import DataConfig
 from shared.devices.gpus import Gpu
-from shared.plan.buckets import (
-    BucketShape,
-    assign_buckets,
-    choose_buckets,
-    count_batches,
-    one_shape,
-)
+from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
 from shared.plan.index import TRAIN
+from shared.speech.batch import FORM
 from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.task import BatchShape
 
 # Batch and buffer size by the GPU's memory: from (MB) on, these. Experience with clips of up to
 # ten seconds; longer ones take more memory, so they get smaller batches.
@@ -26,7 +22,7 @@ _GOOD_HOURS = 0.5
 _MUCH_PADDING = 0.1
 
 
-def suggest(examined: Examined, split: np.ndarray, data: DataConfig, gpus: list[Gpu]) -> dict:
+def suggest(examined: ExaminedSpeech, split: np.ndarray, data: DataConfig, gpus: list[Gpu]) -> dict:
     """Sizes with their reason, and the shapes that batches would have."""
     num_frames = np.array([found.num_frames for found in examined.usable])
     # Silence is added to both ends of a text.
@@ -44,10 +40,10 @@ def suggest(examined: Examined, split: np.ndarray, data: DataConfig, gpus: list[
 
     def epoch(batch_size: int) -> dict:
         if data.enable_static_shapes:
-            shapes = one_shape(num_frames, num_symbols, batch_size)
+            shapes = one_shape((num_frames, num_symbols), batch_size, FORM)
         else:
             shapes = choose_buckets(
-                num_frames, num_symbols, is_training, batch_size, data.max_buckets
+                (num_frames, num_symbols), is_training, batch_size, data.max_buckets, FORM
             )
         return _epoch(shapes, num_frames[is_training], batch_size)
 
@@ -95,9 +91,9 @@ def _by_memory(gpu: Gpu, longest_frames: int) -> tuple[int, int, str]:
     return batch, buffer, why
 
 
-def _epoch(shapes: tuple[BucketShape, ...], num_frames: np.ndarray, batch_size: int) -> dict:
+def _epoch(shapes: tuple[BatchShape, ...], num_frames: np.ndarray, batch_size: int) -> dict:
     """How an epoch of the training rows fills batches of these shapes."""
-    frames = np.array([shape.frames for shape in shapes])
+    frames = limits_of(shapes)
     own = np.bincount(assign_buckets(num_frames, shapes), minlength=len(shapes))
     counts = count_batches(own, frames, batch_size)
     all_frames = int((counts.num_batches * frames).sum()) * batch_size
@@ -106,9 +102,9 @@ def _epoch(shapes: tuple[BucketShape, ...], num_frames: np.ndarray, batch_size: 
         "padding_fraction": round(1 - int(num_frames.sum()) / max(1, all_frames), 4),
         "buckets": [
             {
-                "frames": shape.frames,
-                "symbols": shape.symbols,
-                "up_to_seconds": round(shape.frames * HOP / SAMPLE_RATE, 2),
+                "frames": shape["num_frames"],
+                "symbols": shape["num_symbols"],
+                "up_to_seconds": round(shape["num_frames"] * HOP / SAMPLE_RATE, 2),
                 "utterances": int(rows),
                 "batches": int(batches),
             }

@@ -1,11 +1,13 @@
-"""One row of a data set's metadata, and one row that was left out."""
+"""One row of a data set's metadata."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-BAD, FILTERED = "bad", "filtered"
-DEFAULT_SPEAKER = "default"
+from shared.task.examples import BAD, DEFAULT_GROUP, FILTERED, Example, LeftOut
+
+__all__ = ["BAD", "DEFAULT_SPEAKER", "FILTERED", "LeftOut", "Row", "leave_out"]
+DEFAULT_SPEAKER = DEFAULT_GROUP
 
 
 class Row(NamedTuple):
@@ -20,17 +22,19 @@ class Row(NamedTuple):
     root: int  # 0 = the training data's folder, 1 = the validation data's
     split: int | None  # 0 train, 1 validation, None = to be decided by the hold-out
 
+    def as_example(self) -> Example:
+        """The same, as the engine knows it: the speaker is its group, the text its payload."""
+        return Example(
+            self.id, self.path, self.speaker, self.text, self.line, self.metadata, self.root,
+            self.split,
+        )  # fmt: skip
 
-class LeftOut(NamedTuple):
-    """One row that is not trained on. Filtered rows are sound, but not wanted."""
-
-    id: str
-    line: int
-    path: str
-    kind: str  # bad or filtered
-    reason: str
-    metadata: str = ""
-    root: int = 0
+    @classmethod
+    def of_example(cls, example: Example) -> Row:
+        return cls(
+            example.id, example.path, example.payload, example.group, example.line,
+            example.metadata, example.root, example.split,
+        )  # fmt: skip
 
 
 def leave_out(row: Row, kind: str, reason: str) -> LeftOut:

@@ -27,9 +27,9 @@ from shared.config.settings import DataConfig
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
 from shared.launching.foreground_child import foreground_main, quiet_libraries
-from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes
+from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.text.symbols import SPECIAL
 from shared.worker.start import open_run, start_tensorflow
@@ -66,8 +66,8 @@ def _work(arguments: list[str]) -> int:
             from model_worker.speech.speaking.exported_voice import ExportedVoice
             from model_worker.speech.speaking.loaded_voice import load_model
 
-            model = load_model(index, config.model.model_size, checkpoint)
-            exported = ExportedVoice(model, index.mel_basis, config.data.normalise_loudness)
+            model = load_model(index, config.task.model_size, checkpoint)
+            exported = ExportedVoice(model, index.mel_basis, config.task.normalise_loudness)
             tf.saved_model.save(exported, str(beside), signatures=exported.signatures())
         statistics = dataclasses.asdict(Statistics.of_index(index))
         about = _about(index, list(voices), statistics, checkpoint.step)

@@ -13,8 +13,8 @@ import soxr
 from shared.config.option import nearest
 from shared.config.settings import DataConfig
 from shared.errors import InputError
-from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.index import TRAIN, Index, root_folders
+from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import HOP, PEAK, SAMPLE_RATE, log_mel, resampled_length
 from shared.speech.trimming import trim
 

@@ -59,7 +59,7 @@ def _work(arguments: list[str]) -> int:
         from model_worker.speech.speaking.loaded_voice import Voice, load_model, silence
         from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
 
-        voice = Voice(load_model(index, config.model.model_size, checkpoint))
+        voice = Voice(load_model(index, config.task.model_size, checkpoint))
         voice.warm_up(reference_mel)
     vocoder = SavedVocoder(flags.vocoder) if flags.vocoder else GriffinLim(index.mel_basis)
     if flags.out or flags.out_dir:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from model_worker.speech.network.acoustic_model import AcousticModel
-from shared.plan.buckets import REFERENCE_FRAMES
+from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import MEL_BINS
 
 # Shapes are rounded up to these, so that a GPU meets few different ones.

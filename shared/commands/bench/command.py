@@ -187,7 +187,7 @@ def measure(
         "fake_gpus": config.run.fake_gpus,
         "cores": len(os.sched_getaffinity(0)),
         "memory_megabytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
-        "model_size": config.model.model_size,
+        "model_size": config.task.model_size,
         "batch_size": config.data.batch_size,
         "buffer_size": config.data.pipeline_buffer_size,
         "cache": config.data.cache,

@@ -45,7 +45,7 @@ class BenchRun:
 
     def prepare(self, say: Callable[[str], None]) -> dict:
         """Look at the data; returns what the preparation found."""
-        return prepare_run(self._directory, say, live=True)
+        return prepare_run(self._directory, say, live=True, task=self._config.run.task)
 
     def parts(
         self, what: tuple[str, ...], seconds: float, on_pace: Callable[[str, dict], None]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from shared.commands.validate.check_children import CheckChildren
-from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import misplaced, not_apart
 from shared.devices.gpus import Gpu, Placement, driver_version, place
@@ -109,7 +109,7 @@ def prepared_run(
             model_gpu=placement.model_gpu.index,
             enable_static_shapes=True,
         ),
-        model=ModelConfig(model_size="tiny"),
+        task=TaskConfig(model_size="tiny"),
         training=TrainingConfig(max_steps=_NUM_STEPS, validate_every=0, log_every=1),
         run=RunConfig(
             run_dir=str(folder / "run"),

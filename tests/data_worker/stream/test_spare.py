@@ -9,8 +9,8 @@ import pytest
 from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
 from data_worker.stream.spare import Order, wait_for_order, warm_up
-from shared.plan.buckets import REFERENCE_FRAMES
 from shared.plan.plan import Plan
+from shared.speech.batch import REFERENCE_FRAMES
 from shared.worker.reports import Reporter
 
 

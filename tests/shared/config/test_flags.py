@@ -43,7 +43,7 @@ def test_the_flags_that_users_know_do_what_they_say():
     assert config.data.enable_static_shapes
     assert config.data.cache == "disk"
     assert config.training.grad_accum == 2
-    assert config.model.model_size == "tiny"
+    assert config.task.model_size == "tiny"
     assert config.run.audit
 
 

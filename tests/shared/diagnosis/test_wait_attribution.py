@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.diagnosis.wait_attribution import CAUSES, BatchLife, Made, attribute
 
-MADE = Made(audio_wait=2, reading=2, decoding=6, features=20, serialising=1, in_process=60)
+MADE = Made(read_wait=2, reading=2, decoding=6, features=20, serialising=1, in_process=60)
 LIFE = BatchLife(waited=30, ticket_age=200, round_trip=62, copier_idle=40, made=MADE)
 
 times = st.floats(0, 1e6)
@@ -55,8 +55,8 @@ def test_the_unit_of_time_does_not_matter(life, factor):
 
 def test_the_one_that_is_never_idle_is_the_cause():
     assert most(LIFE) == "features"
-    assert most(with_made(audio_wait=50)) == "decoding"
-    assert most(with_made(audio_wait=50, reading=60)) == "reading"
+    assert most(with_made(read_wait=50)) == "decoding"
+    assert most(with_made(read_wait=50, reading=60)) == "reading"
     assert most(with_made(features=0, compiling=900)) == "compiling"
     assert most(with_made(look_up=50)) == "reading"
     assert most(dataclasses.replace(LIFE, copier_idle=1)) == "device_copy"
@@ -73,7 +73,7 @@ def test_a_feature_thread_without_tickets_points_to_the_way_and_to_the_socket():
 
 def test_two_slow_stages_share_the_wait_as_mending_them_would_win():
     # Per batch: readers 100, features 70, step 50. Mending the readers wins 30, the features 20.
-    life = with_made(dataclasses.replace(LIFE, waited=50, copier_idle=90), audio_wait=30, reading=0,
+    life = with_made(dataclasses.replace(LIFE, waited=50, copier_idle=90), read_wait=30, reading=0,
                      features=70)  # fmt: skip
     found = attribute(life)
     assert found["decoding"] == pytest.approx(30) and found["features"] == pytest.approx(20)

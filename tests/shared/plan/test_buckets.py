@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.plan.buckets import (
-    BucketShape,
     _cheapest_splits,
     assign_buckets,
     choose_buckets,
@@ -31,17 +30,20 @@ def columns(rows):
 @given(rows=lengths, rows_per_batch=st.integers(1, 40), max_buckets=st.integers(1, 12))
 def test_every_row_fits_its_bucket_and_all_longer_ones(rows, rows_per_batch, max_buckets):
     num_frames, num_symbols, is_training = columns(rows)
-    buckets = choose_buckets(num_frames, num_symbols, is_training, rows_per_batch, max_buckets)
+    buckets = choose_buckets((num_frames, num_symbols), is_training, rows_per_batch, max_buckets)
     assert 1 <= len(buckets) <= max_buckets
     for shorter, longer in itertools.pairwise(buckets):
-        assert shorter.frames < longer.frames and shorter.symbols <= longer.symbols
+        assert (
+            shorter["num_frames"] < longer["num_frames"]
+            and shorter["num_symbols"] <= longer["num_symbols"]
+        )
     for bucket in buckets:
         assert bucket.rows == rows_per_batch
-        assert bucket.frames % 8 == 0 and bucket.symbols % 8 == 0
+        assert bucket["num_frames"] % 8 == 0 and bucket["num_symbols"] % 8 == 0
     for row, bucket in enumerate(assign_buckets(num_frames, buckets)):
-        assert num_frames[row] <= buckets[bucket].frames
-        assert num_symbols[row] <= buckets[bucket].symbols
-        assert bucket == 0 or num_frames[row] > buckets[bucket - 1].frames
+        assert num_frames[row] <= buckets[bucket]["num_frames"]
+        assert num_symbols[row] <= buckets[bucket]["num_symbols"]
+        assert bucket == 0 or num_frames[row] > buckets[bucket - 1]["num_frames"]
 
 
 @settings(deadline=None)
@@ -108,21 +110,21 @@ def test_a_small_set_gets_one_bucket_and_a_large_one_several():
 def test_a_few_long_clips_do_not_stretch_the_batches_of_all_others():
     num_frames = np.array([170] * 640 + [1290] * 10)
     buckets = choose_buckets(num_frames, num_frames // 6, np.ones(650, bool), 16, 8)
-    assert [bucket.frames for bucket in buckets] == [176, 1296]
+    assert [bucket["num_frames"] for bucket in buckets] == [176, 1296]
 
 
 def test_a_held_out_clip_longer_than_all_others_has_a_shape():
     num_frames = np.array([100] * 500 + [1000])
     is_training = num_frames < 1000
     buckets = choose_buckets(num_frames, num_frames // 5, is_training, 8, 4)
-    assert buckets[-1].frames == 1000 and buckets[-1].symbols == 200
-    assert buckets[0].frames == 104
+    assert buckets[-1]["num_frames"] == 1000 and buckets[-1]["num_symbols"] == 200
+    assert buckets[0]["num_frames"] == 104
 
 
 def test_hour_long_clips_do_not_slow_the_search_down():
     num_frames = np.random.default_rng(0).integers(1, 310_000, 5_000)
     buckets = choose_buckets(num_frames, num_frames // 6 + 1, np.ones(5_000, bool), 4, 8)
-    assert buckets[-1].frames >= num_frames.max()
+    assert buckets[-1]["num_frames"] >= num_frames.max()
 
 
 def test_one_shape_fits_all():
@@ -146,7 +148,7 @@ def test_padding_is_below_a_tenth_on_lengths_like_those_of_ljspeech(batch_size, 
     assert abs(seconds.mean() - 6.57) < 0.05 and abs(seconds.std() - 2.2) < 0.05
     num_frames = (seconds * 22_050 / 256).astype(np.int32)
     buckets = choose_buckets(num_frames, num_frames // 6 + 1, np.ones(13_100, bool), batch_size, 8)
-    frames = np.array([bucket.frames for bucket in buckets])
+    frames = np.array([bucket["num_frames"] for bucket in buckets])
     rows_of_bucket = np.bincount(assign_buckets(num_frames, buckets))
     num_batches = count_batches(rows_of_bucket, frames, batch_size).num_batches
     assert 1 - num_frames.sum() / (num_batches @ frames * batch_size) <= 0.10

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from shared.errors import ConfigError, DataError, ProtocolError
 from shared.plan.exclusions import Exclusions
-from shared.plan.plan import FILLER, TRAIN, VALIDATION, Plan
+from shared.plan.plan import FILLER, TRAIN, VALIDATION
+from shared.plan.plan import Plan as AnyPlan
 from shared.plan.stream_layout import LAST_VALIDATION, StreamLayout
+from shared.speech.batch import FORM
+
+
+def Plan(num_frames, num_symbols, speaker, split, **settings):  # noqa: N802
+    """The plan of speech, by its columns."""
+    lengths = {"num_frames": num_frames, "num_symbols": num_symbols}
+    return AnyPlan(lengths, speaker, split, FORM, **settings)
 
 
 def ljspeech_like(num_rows, seed=0):
@@ -66,15 +74,14 @@ def everything(batch):
         batch.number,
         batch.shape,
         batch.rows.tolist(),
-        batch.references.tolist(),
-        batch.reference_offsets.tolist(),
-        batch.num_real,
+        batch.companions.tolist(),
+        batch.companion_offsets.tolist(),
     )
 
 
 def slots(batch):
     return list(
-        zip(batch.rows.tolist(), batch.references.tolist(), batch.reference_offsets, strict=True)
+        zip(batch.rows.tolist(), batch.companions.tolist(), batch.companion_offsets, strict=True)
     )
 
 
@@ -121,10 +128,10 @@ def test_every_row_fits_the_shape_of_its_batch(made, start):
     for n in range(start, start + 20):
         batch = plan.batch(n)
         assert batch.shape in plan.buckets
-        assert batch.rows.shape == batch.references.shape == (batch.shape.rows,)
+        assert batch.rows.shape == batch.companions.shape == (batch.shape.rows,)
         real = batch.rows[batch.rows != FILLER]
-        assert arguments["num_frames"][real].max() <= batch.shape.frames
-        assert arguments["num_symbols"][real].max() <= batch.shape.symbols
+        assert arguments["num_frames"][real].max() <= batch.shape["num_frames"]
+        assert arguments["num_symbols"][real].max() <= batch.shape["num_symbols"]
         assert batch.shape.rows == min(arguments["batch_size"], sum(arguments["split"] == TRAIN))
         assert plan.nbytes(n) == plan.nbytes(batch.shape) == batch.shape.nbytes
     if arguments["static_shapes"]:
@@ -148,8 +155,8 @@ def test_a_reference_is_another_training_clip_of_the_same_speaker(made, start):
     speaker, split = arguments["speaker"], arguments["split"]
     for n in range(start, start + 10):
         batch = plan.batch(n)
-        assert np.all((batch.reference_offsets >= 0) & (batch.reference_offsets < 1))
-        for row, reference in zip(batch.rows.tolist(), batch.references.tolist(), strict=True):
+        assert np.all((batch.companion_offsets >= 0) & (batch.companion_offsets < 1))
+        for row, reference in zip(batch.rows.tolist(), batch.companions.tolist(), strict=True):
             if row == FILLER:
                 assert reference == FILLER
                 continue
@@ -192,7 +199,7 @@ def test_an_exclusion_changes_only_later_batches_and_only_slots_that_need_the_ro
 @given(made=plans(), data=st.data())
 def test_a_substitute_is_a_usable_row_of_the_same_bucket(made, data):
     plan, arguments = made
-    limits = [bucket.frames for bucket in plan.buckets]
+    limits = [bucket["num_frames"] for bucket in plan.buckets]
     bucket_of = np.searchsorted(limits, arguments["num_frames"])
     rows = st.integers(0, len(arguments["split"]) - 1)
     exclusions = Exclusions()
@@ -267,7 +274,7 @@ def test_each_epoch_and_each_seed_has_its_own_order_and_references():
             {
                 row: ref
                 for b in batches
-                for row, ref in zip(b.rows.tolist(), b.references.tolist(), strict=True)
+                for row, ref in zip(b.rows.tolist(), b.companions.tolist(), strict=True)
             }
         )
     assert sum(references[0][row] == references[1][row] for row in references[0]) < 20
@@ -431,8 +438,8 @@ def test_the_last_validation_is_the_same_as_any_other():
     for k in range(plan.num_validation_batches):
         usual, last = plan.batch(first + k), plan.batch(LAST_VALIDATION + k)
         np.testing.assert_array_equal(usual.rows, last.rows)
-        np.testing.assert_array_equal(usual.references, last.references)
-        np.testing.assert_array_equal(usual.reference_offsets, last.reference_offsets)
+        np.testing.assert_array_equal(usual.companions, last.companions)
+        np.testing.assert_array_equal(usual.companion_offsets, last.companion_offsets)
 
 
 @given(

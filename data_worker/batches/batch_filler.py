@@ -1,0 +1,145 @@
+"""One batch's arrays from what was read: features, companions, and a row for each example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from data_worker.batches.cache import FeatureCache
+from shared.errors import TaskError
+from shared.plan.plan import FILLER, BatchPlan
+from shared.stream.array_block import ArrayBlock
+from shared.task import Array, BatchShape, Companion, DataSide, Indexed
+from shared.task.batch import ROWS, WEIGHT
+from shared.task.users_file import place_of
+
+
+class BatchFiller:
+    """Has the task compute what is missing, and writes what it makes into the batch."""
+
+    def __init__(
+        self,
+        task: DataSide,
+        example_of: Callable[[int], Indexed],
+        cache: FeatureCache,
+        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
+    ):
+        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it."""
+        self._task = task
+        self._example_of = example_of
+        self._cache = cache
+        self._take_memory = take_memory
+
+    def fill(
+        self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
+    ) -> dict[str, np.ndarray]:
+        """The batch's arrays. For each row, either its features are known or it has been read.
+
+        Raises:
+            TaskError: the task returned what does not fit its own declaration.
+        """
+        shape = plan.shape
+        arrays = ArrayBlock(shape.arrays(), self._take_memory)
+        declared = shape.form.arrays
+        for name, array in arrays.items():
+            array.fill(declared[name].padding)
+        arrays[ROWS][:] = plan.rows
+        self._compute_missing(plan, features, raws)
+        companions = self._companions(plan, features, raws)
+        for slot, row in enumerate(plan.rows.tolist()):
+            if row != FILLER:
+                example = self._example_of(row)
+                parts = self._task.row(example, features[row], companions.get(slot))
+                self._write(arrays, slot, parts, declared, example)
+                arrays[WEIGHT][slot] = 1.0
+        return arrays
+
+    def _compute_missing(
+        self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
+    ) -> None:
+        """Features of the batch's own examples that were not cached, all in one call."""
+        missing = [row for row in plan.rows.tolist() if row != FILLER and row not in features]
+        if not missing:
+            return
+        made = self._task.features([raws[row] for row in missing], plan.shape)
+        self._check_count("features", len(missing), made)
+        for row, each in zip(missing, made, strict=True):
+            features[row] = each
+            self._cache.put(row, each)
+
+    def _companions(
+        self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
+    ) -> dict[int, Any]:
+        """What the task makes of each slot's companion."""
+        slots = [slot for slot, row in enumerate(plan.companions.tolist()) if row != FILLER]
+        wanted = []
+        for slot in slots:
+            row = int(plan.companions[slot])
+            offset = float(plan.companion_offsets[slot])
+            known = features.get(row)
+            raw = raws.get(row) if known is None else None
+            wanted.append(Companion(self._example_of(row), known, raw, offset))
+        if not wanted:
+            return {}
+        made = self._task.companions(wanted, plan.shape)
+        self._check_count("companions", len(wanted), made)
+        return dict(zip(slots, made, strict=True))
+
+    def _check_count(self, method: str, wanted: int, made: Sequence[Any]) -> None:
+        if len(made) != wanted:
+            raise TaskError(
+                f"{place_of(getattr(self._task, method))}: it returned {len(made)} results for "
+                f"{wanted} examples. Return one for each, in the same order."
+            )
+
+    def _write(
+        self,
+        arrays: dict[str, np.ndarray],
+        slot: int,
+        parts: dict[str, Any],
+        declared: dict[str, Array],
+        example: Indexed,
+    ) -> None:
+        if len(parts) != len(arrays) - 2 or not parts.keys() <= arrays.keys():
+            own = declared.keys() - {ROWS, WEIGHT}
+            wrong = sorted(own ^ parts.keys())
+            raise TaskError(
+                f"{place_of(self._task.row)}: it returned the arrays {', '.join(sorted(parts))}; "
+                f"declared are {', '.join(sorted(own))} (differing: {', '.join(wrong)})."
+            )
+        for name, value in parts.items():
+            target = arrays[name][slot]
+            value = np.asarray(value)
+            problem = _misfit(value, target, declared[name])
+            if problem:
+                raise TaskError(
+                    f"{place_of(self._task.row)}: array {name} of example {example.id} {problem}."
+                )
+            arrays[name][(slot, *(slice(size) for size in value.shape))] = value
+
+
+def _misfit(value: np.ndarray, target: np.ndarray, declared: Array) -> str:
+    """What is wrong with one example's part of an array; empty where it fits."""
+    if not np.can_cast(value.dtype, target.dtype, "same_kind"):
+        return f"is {value.dtype}; declared is {declared.dtype}"
+    if value.ndim != target.ndim:
+        return f"has the shape {value.shape}; declared is {_in_words(declared)}"
+    for found, bound, dimension in zip(value.shape, target.shape, declared.dimensions, strict=True):
+        if found > bound or (found != bound and isinstance(dimension, int)):
+            longest = f", at most {target.shape} here" if target.shape else ""
+            return f"has the shape {value.shape}; declared is {_in_words(declared)}{longest}"
+    return ""
+
+
+def _in_words(declared: Array) -> str:
+    return f"({', '.join(map(str, declared.dimensions))})"
+
+
+def zeros_of(shape: BatchShape) -> dict[str, np.ndarray]:
+    """A batch of this shape that holds padding alone."""
+    return {
+        name: np.full(size, shape.form.arrays[name].padding, dtype)
+        for name, (dtype, size) in shape.arrays().items()
+    }
