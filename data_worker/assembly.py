@@ -139,4 +139,6 @@ class Assembly:
             # A number of readers that the user chose is not tuned away.
             num_workers or MAX_READERS,
             on_long_work,
+            self.task.patience_s,
+            on_progress,
         )

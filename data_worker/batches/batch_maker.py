@@ -30,6 +30,7 @@ _FIRST_CAPACITY = 8
 # Features that take longer are announced, batch by batch: on a machine that is busy with other things
 # they could take longer than a process may be silent.
 _QUICK_S = 1.0
+_LOOK_EVERY_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,12 +84,17 @@ class BatchMaker:
         cores_busy: Callable[[], float] = lambda: 1.0,
         max_readers: int = MAX_READERS,
         on_long_work: Callable[[bool], None] = lambda begins: None,
+        patience_s: float = 0.0,
+        on_progress: Callable[[], None] = lambda: None,
     ):
         """`num_graphs()` counts the graphs that the features were built from so far.
 
         `on_long_work` is told of the beginning and of the end of what may take a while: features
         whose graphs have to be made, or have not been seen to be quick.
+        `patience_s`: what one read may take before it is given up, meanwhile `on_progress` is
+        called; 0: a read that hangs is a process that hangs, and the launcher's to see.
         """
+        self._patience_s, self._on_progress = patience_s, on_progress
         self._plan = plan
         self._filler = filler
         self._num_graphs = num_graphs
@@ -150,7 +156,7 @@ class BatchMaker:
         reading_ms = decoding_ms = 0.0
         for row, future in job.read.items():
             try:
-                read = future.result()
+                read = self._wait_for(row, future)
             except ReadError as error:
                 return FailedRow(job.plan.index, row, str(error))
             if read.features is not None:
@@ -190,6 +196,23 @@ class BatchMaker:
             cores_busy=self._cores_busy(),
         )
         return MadeBatch(job.plan.index, job.version, arrays, made, job.submitted_s, done_s)
+
+    def _wait_for(self, row: int, future: Future[ReadExample]) -> ReadExample:
+        """What is read of a row. Where the task has patience for it, a slow one is no hang.
+
+        Raises:
+            ReadError: it can't be had, or is not there in time.
+        """
+        if not self._patience_s:
+            return future.result()
+        while True:
+            try:
+                return future.result(_LOOK_EVERY_S)
+            except TimeoutError:
+                reading_s = self._readers.reading_s(row)
+                if reading_s is not None and reading_s > self._patience_s:
+                    raise ReadError(self._readers.give_up(row)) from None
+                self._on_progress()
 
     def _tune(self, waited_ms: float, worked_ms: float) -> None:
         self._waited_ms += waited_ms

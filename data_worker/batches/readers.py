@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import queue
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 from shared.errors import ReadError
+from shared.task.users_file import place_in_stack
 from shared.worker.decoding_record import ReadingRecord
 
 _RETRY_AFTER_S = (0.1, 0.5, 2.0)
@@ -57,6 +60,7 @@ class ReaderPool:
         self._failed: dict[int, tuple[str, float]] = {}  # by row, why, and until when it counts
         self._wanted: queue.SimpleQueue = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._at: dict[int, tuple[threading.Thread, float]] = {}  # by row, who reads it since when
         self.grow_to(num_threads)
 
     @property
@@ -65,12 +69,36 @@ class ReaderPool:
 
     def grow_to(self, num_threads: int) -> None:
         while len(self._threads) < num_threads:
-            slot = len(self._threads)
-            thread = threading.Thread(
-                target=self._run, args=(slot,), name=f"reader-{slot}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
+            self._threads.append(self._started(len(self._threads)))
+
+    def _started(self, slot: int) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._run, args=(slot,), name=f"reader-{slot}", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def reading_s(self, row: int) -> float | None:
+        """For how long a row is being read; None while nobody has begun."""
+        thread_and_since = self._at.get(row)
+        return thread_and_since and time.monotonic() - thread_and_since[1]
+
+    def give_up(self, row: int) -> str:
+        """Leave a row that is read for too long to its thread; another takes that one's place.
+
+        Returns:
+            Where the thread stands, in words.
+        """
+        thread, since_s = self._at.pop(row)
+        frame = sys._current_frames().get(thread.ident or 0)
+        place = place_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
+        reason = f"{place}did not come back within {time.monotonic() - since_s:.0f} s"
+        self._failed[row] = reason, time.monotonic() + _REMEMBERED_S
+        if thread in self._threads:
+            slot = self._threads.index(thread)
+            self._record.end(slot)
+            self._threads[slot] = self._started(slot)
+        return reason
 
     def read(self, row: int) -> Future[ReadExample]:
         """The example, in time; an ReadError when it can't be had."""
@@ -88,14 +116,18 @@ class ReaderPool:
             self._wanted.put(None)
 
     def _run(self, slot: int) -> None:
+        me = threading.current_thread()
         while (item := self._wanted.get()) is not None:
             row, future = item
             if not future.set_running_or_notify_cancel():
                 continue
+            self._at[row] = me, time.monotonic()
             try:
                 future.set_result(self._read_on_record(slot, row))
             except BaseException as error:
                 future.set_exception(error)
+            if self._at.pop(row, None) is None:
+                return  # it was given up, and another reads in this one's place
             self._on_progress()
 
     def _read_on_record(self, slot: int, row: int) -> ReadExample:

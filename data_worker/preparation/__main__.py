@@ -58,6 +58,7 @@ def main(arguments: list[str]) -> int:
     # One process per core: threads of the linear algebra library would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a user's task may import TensorFlow
     # SIGINT too: whoever was started in the background of a script inherits that it is ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -48,6 +48,7 @@ class DataSet(NamedTuple):
     task: Task
     side: DataSide
     sources: list[Source]
+    new: dict[str, Any]  # attributes of a side that has just been made
 
     @classmethod
     def of(cls, config: Config, side: DataSide | None = None) -> DataSet:
@@ -57,12 +58,15 @@ class DataSet(NamedTuple):
             DataError: there is none.
         """
         task = Task.of(config.run.task)
-        side = side or task.data_side()(config)
+        new: dict[str, Any] = {"config": config}
+        if side is None:
+            side = task.data_side()(config)
+            new = dict(vars(side))
         data = config.data
         sources = [side.source(data.train_data or "", TRAIN_ROOT, not data.val_data)]
         if data.val_data:
             sources.append(side.source(data.val_data, VAL_ROOT, False))
-        return cls(config, task, side, sources)
+        return cls(config, task, side, sources, new)
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -108,7 +112,8 @@ def examine(data: DataSet, pool: CarefulPool, progress: Progress = lambda *_: No
     num_rows = len(examples) + len(left_out)
     examples = _without_duplicates(examples, left_out, data.roots)
     survey = data.side.survey(examples, data.roots)
-    looker = Looker(data.task, data.side, data.roots)
+    state = {n: v for n, v in vars(data.side).items() if n not in data.new or v is not data.new[n]}
+    looker = Looker(data.task, data.config, state, data.roots)
     results = Pool(pool, progress).map(looker, examples, _CHUNK_ROWS, survey.words)
     kept, seen = [], []
     for example, result in zip(examples, results, strict=True):

@@ -11,11 +11,11 @@ import numpy as np
 from shared.plan.index import TRAIN, VALIDATION
 
 
-def hold_out(ids: Sequence[str], speakers: Sequence[str], fraction: float, seed: int) -> np.ndarray:
+def hold_out(ids: Sequence[str], groups: Sequence[str], fraction: float, seed: int) -> np.ndarray:
     """The split of each row, uint8 (rows,): a seeded share of the rows is held out.
 
     The choice hangs on each row's id, so that a row that is added or removed moves no other. At
-    least one row is held out if there are two, and every speaker keeps one to train on where that
+    least one row is held out if there are two, and every group keeps one to train on where that
     is possible. A fraction of 0 holds nothing out.
     """
     split = np.full(len(ids), TRAIN, np.uint8)
@@ -23,13 +23,13 @@ def hold_out(ids: Sequence[str], speakers: Sequence[str], fraction: float, seed:
         return split
     wanted = min(max(1, round(len(ids) * fraction)), len(ids) - 1)
     order = sorted(range(len(ids)), key=lambda row: (_rank(seed, ids[row]), row))
-    remaining = Counter(speakers)
+    remaining = Counter(groups)
     chosen = []
     for row in order:
         if len(chosen) == wanted:
             break
-        if remaining[speakers[row]] > 1:
-            remaining[speakers[row]] -= 1
+        if remaining[groups[row]] > 1:
+            remaining[groups[row]] -= 1
             chosen.append(row)
     split[chosen or order[:1]] = VALIDATION
     return split

@@ -33,9 +33,9 @@ class Looker:
     A class of a user's file could not be sent there: they find it in the file again.
     """
 
-    def __init__(self, task: Task, side: DataSide, roots: tuple[str, ...]):
-        self._task, self._config, self._roots = task, side.config, roots
-        self._state = {name: value for name, value in vars(side).items() if name != "config"}
+    def __init__(self, task: Task, config: Config, state: dict[str, Any], roots: tuple[str, ...]):
+        """`state`: what else the data side knows than one that has just been made."""
+        self._task, self._config, self._state, self._roots = task, config, state, roots
 
     def __call__(self, example: Example) -> Seen | LeftOut:
         """What was found, or why it is left out."""

@@ -13,6 +13,7 @@ from data_worker.speech import statistics
 from data_worker.speech.audio_check.check_row import Usable
 from shared.config.settings import Config
 from shared.plan.index import RaggedColumn
+from shared.speech import mel
 from shared.speech.text.symbols import build_table, encode_corpus
 from shared.task import Corpus, Example
 
@@ -30,7 +31,7 @@ def speech_corpus(
     number_of = {name: number for number, name in enumerate(speakers)}
     table = build_table(each.symbols for each in usable)
     values, offsets = encode_corpus([each.symbols for each in usable], table)
-    basis = statistics.slaney_mel_basis()
+    basis = mel_basis()
     measured = _measure(examples, usable, is_training, roots, basis, pool, config)
     found = [each.found for each in usable]
 
@@ -59,6 +60,15 @@ def speech_corpus(
             },
         },
         remarks={"unspoken": sorted({c for each in usable for c in each.unspoken})},
+    )
+
+
+def mel_basis() -> np.ndarray:
+    """The filters of the field: Slaney's scale and norm, float32 (80, 513)."""
+    import librosa.filters  # half a second, which an index that is known does not need
+
+    return librosa.filters.mel(
+        sr=mel.SAMPLE_RATE, n_fft=mel.FFT, n_mels=mel.MEL_BINS, fmin=0, fmax=mel.FMAX
     )
 
 

@@ -48,26 +48,6 @@ class Statistics(NamedTuple):
     energy_std: float
 
 
-def slaney_mel_basis() -> np.ndarray:
-    """Triangles on Slaney's mel scale, each of area one: float32 (80, 513).
-
-    The same numbers as librosa.filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000),
-    without the two seconds that importing librosa takes.
-    """
-    hertz_per_mel, knee_hz, log_step = 200 / 3, 1000.0, np.log(6.4) / 27
-    knee_mel = knee_hz / hertz_per_mel
-    top_mel = knee_mel + np.log(mel.FMAX / knee_hz) / log_step
-    mels = np.linspace(0, top_mel, mel.MEL_BINS + 2)
-    corners_hz = hertz_per_mel * mels
-    above = mels >= knee_mel
-    corners_hz[above] = knee_hz * np.exp(log_step * (mels[above] - knee_mel))
-    bins_hz = np.fft.rfftfreq(mel.FFT, 1 / mel.SAMPLE_RATE)
-    left, middle, right = corners_hz[:-2, None], corners_hz[1:-1, None], corners_hz[2:, None]
-    rising, falling = (bins_hz - left) / (middle - left), (right - bins_hz) / (right - middle)
-    triangles = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
-    return (triangles * (2 / (right - left))).astype(np.float32)
-
-
 def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums | None:
     """What one clip adds to the sums; None if it can't be read after all."""
     try:

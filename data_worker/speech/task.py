@@ -53,6 +53,7 @@ class SpeechData(DataSide):
     group_column = batch.GROUP_COLUMN
     read_columns = ("start", "num_samples", "sample_rate")
     noun = "utterances"
+    patience_s = 0.0  # nothing here takes seconds: a reader that stands still is stuck for good
 
     def __init__(self, config: Config, listen: bool = False):
         """With `listen`, files that are decoded are also measured (`Found.heard`)."""

@@ -44,6 +44,7 @@ class DataSide:
     # The columns of the index that `read` and `features` look at, beside the file; None: maybe all.
     read_columns: ClassVar[tuple[str, ...] | None] = None
     noun = "examples"  # what people call them
+    patience_s = 60.0  # that one `read` may take; then the example is left out, and says why
 
     def __init__(self, config: Config):
         self.config = config

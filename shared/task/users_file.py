@@ -122,6 +122,14 @@ def _first_line(text: str) -> str:
     return first[:_LONGEST_WORDS].rstrip(".")
 
 
+def place_in_stack(frames: list[traceback.FrameSummary]) -> str:
+    """Where a thread stands in a task file: "my_task.py line 7 (in read): ", or nothing."""
+    own = [frame for frame in frames if frame.filename in _loaded]
+    return (
+        f"{Path(own[-1].filename).name} line {own[-1].lineno} (in {own[-1].name}): " if own else ""
+    )
+
+
 def place_of(method: object) -> str:
     """Where a method of a task is written, for what is found about its results."""
     function = getattr(method, "__func__", method)

@@ -14,6 +14,7 @@ from pathlib import Path
 from shared.commands.validate import machine_checks
 from shared.commands.validate.check_children import CheckChildren
 from shared.commands.validate.machine_checks import CheckFailed, Stopwatch
+from shared.commands.validate.task_checks import check_task
 from shared.config.flags import PlainParser, number_of_fake_gpus, resolve_config
 from shared.config.option import rules_of
 from shared.config.settings import DataConfig
@@ -34,9 +35,15 @@ TITLES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run the checks with each data GPU until one fails; returns 0 if none did."""
+    """Run the checks with each data GPU, or of a task, until one fails; returns 0 if none did."""
     flags = _read_flags(arguments)
     output = stdout_for_json_alone() if flags.json else None
+    if flags.task is not None:
+        found = check_task(flags)
+        sound = all(check["passed"] for check in found)
+        if output is not None:
+            write_json(output, {"passed": sound, "checks": found, "logs": None})
+        return 0 if sound else 1
     checks: list[dict] = []
     passed, logs = True, None
     for data_gpu in flags.data_gpu:
@@ -87,9 +94,10 @@ def validate_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py validate",
-        usage="launcher.py validate [--data-gpu 0 --model-gpu 1] [--fake-gpus N] [--json]",
+        usage="launcher.py validate [--data-gpu 0 --model-gpu 1] [--fake-gpus N] [--json]\n"
+        "       launcher.py validate --task FILE.py [--train-data DIR] [--json]",
         description="Five checks of a two-GPU machine with the processes and the transport of a "
-        "real run. Exit code 0 if all pass, else 1.",
+        "real run, or a task of your own. Exit code 0 if all pass, else 1.",
     )
     parser.add_argument(
         "--data-gpu",
@@ -105,6 +113,18 @@ def validate_parser() -> PlainParser:
         help="believe in this many GPUs and use shares of the CPU instead",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    of_task = parser.add_argument_group("of your own task, on the CPU")
+    of_task.add_argument("--task", metavar="FILE", help="check this task instead: FILE.py")
+    of_task.add_argument("--train-data", metavar="DIR", help="its data [a small corpus of speech]")
+    of_task.add_argument(
+        "--batch-size", type=int, default=4, metavar="N", help="examples in a batch [4]"
+    )
+    of_task.add_argument(
+        "--patience",
+        type=float,
+        metavar="S",
+        help="seconds that one read may take [the task's own]",
+    )
     return parser
 
 

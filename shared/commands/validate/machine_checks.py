@@ -5,23 +5,21 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from shared.commands.validate.check_children import CheckChildren
+from shared.commands.validate.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import misplaced, not_apart
 from shared.devices.gpus import Gpu, Placement, driver_version, place
 from shared.errors import GpuError, TandemError
-from shared.launching.places import child_environment
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 
-_NUM_UTTERANCES, _NUM_STEPS = 32, 3
+_NUM_STEPS = 3
 _STAGE_DEADLINE_S = 240.0
 _TRY_FAKE = "To try everything without GPUs: python launcher.py validate --fake-gpus 2"
 
@@ -85,20 +83,12 @@ def prepared_run(
     folder: Path, placement: Placement, num_fake_gpus: int
 ) -> tuple[RunDirectory, Config]:
     """A tiny corpus, spoken here, and a prepared run of three steps on it."""
-    corpus = folder / "corpus"
-    command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
-    made = subprocess.run(
-        [*command, "--num", str(_NUM_UTTERANCES), "--voices", "2"],
-        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        said = made.stderr.decode(errors="replace").strip().removeprefix("❌ ")
+    try:
+        corpus = make_demo_corpus(folder)
+    except TandemError as error:
         raise CheckFailed(
-            f"the demo corpus can't be made: {said}",
-            "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named.",
-        )
+            str(error), "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named."
+        ) from None
     config = Config(
         data=DataConfig(
             train_data=str(corpus),
