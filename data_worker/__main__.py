@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from shared.devices.cores import BusyMeter
-from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.stream.endpoints import check_endpoint, connectable, default_endpoint
 from shared.stream.keys import load_client_keys
+from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.decoding_record import ReadingRecord, rows_left_behind, suspects_from_environment
 from shared.worker.reports import Reporter
 from shared.worker.start import (
@@ -50,7 +50,7 @@ def _work(reporter: Reporter) -> int:
         help="get ready, then wait on standard input for a name to work under",
     )
     flags = parser.parse_all(sys.argv[1:])
-    reporter.phase("starting", _STARTING_DEADLINE_S)
+    reporter.phase(STARTING, _STARTING_DEADLINE_S)
     run, config = open_run(flags)
     should_stop = StopFlag()
     device_kind = fix_gpu("data", flags, config)

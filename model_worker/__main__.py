@@ -8,11 +8,10 @@ import sys
 
 from shared.clock import machine_s
 from shared.config.settings import Config
-from shared.launching.supervisor import EXIT_INTERRUPTED
-from shared.launching.training_run import START_VARIABLE
 from shared.run.directory import RunDirectory
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.stream.keys import load_server_keys
+from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE, START_VARIABLE, STARTING
 from shared.worker.process_guard import keep_freed_memory
 from shared.worker.reports import Reporter
 from shared.worker.start import (
@@ -43,7 +42,7 @@ def main() -> int:
 
 def _work(reporter: Reporter) -> int:
     flags = worker_parser("python -m model_worker", "--listen").parse_all(sys.argv[1:])
-    reporter.phase("starting", _STARTING_DEADLINE_S)
+    reporter.phase(STARTING, _STARTING_DEADLINE_S)
     started_s = float(os.environ.get(START_VARIABLE) or machine_s())
     run, config = open_run(flags)
     lock = run.lock("model process")
@@ -64,7 +63,7 @@ def _work(reporter: Reporter) -> int:
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")
             should_stop.now_starting()
-        if "TANDEM_ROLE" not in os.environ:  # else the launcher does
+        if ROLE_VARIABLE not in os.environ:  # else the launcher does
             _tell_end(run, config, code, reporter)
         return code
     finally:
@@ -74,7 +73,7 @@ def _work(reporter: Reporter) -> int:
 
 def _tell_end(run: RunDirectory, config: Config, code: int, reporter: Reporter) -> None:
     """What the launcher leaves and says at a run's end, for a process that was started by hand."""
-    from shared.commands.report import leave_report
+    from shared.console.leave_report import leave_report
 
     words = f"🏁 Finished. Everything is in {run.path}"
     if code == EXIT_INTERRUPTED:

@@ -25,13 +25,7 @@ from model_worker.training.skipped_batches import SkippedBatches
 from model_worker.training.state import Position, groups_of, restore, state_of
 from model_worker.training.step import StepSettings, TrainStep
 from model_worker.training.validation import Validation
-from model_worker.training_loop import (
-    EXIT_FINISHED,
-    EXIT_INTERRUPTED,
-    LoopParts,
-    RollBack,
-    TrainingLoop,
-)
+from model_worker.training_loop import LoopParts, RollBack, TrainingLoop
 from model_worker.watching.progress_log import ProgressLog
 from model_worker.watching.run_logs import Quarantine, cut_back
 from model_worker.watching.summaries import Summaries
@@ -46,6 +40,7 @@ from shared.stream.array_block import ALIGNMENT_BYTES
 from shared.stream.codec import MAX_ARRAYS
 from shared.stream.keys import ServerKeys
 from shared.stream.sockets import ServerSocket
+from shared.worker.contract import COMPILING, EXIT_FINISHED, EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import Reporter
 from shared.worker.start import StopFlag, busy_meter
 
@@ -106,7 +101,7 @@ class Session:
             TandemError: the run can't go on.
         """
         config = self._config
-        self._reporter.phase("starting", _STARTING_DEADLINE_S)
+        self._reporter.phase(STARTING, _STARTING_DEADLINE_S)
         self._seed()
         with tf.device(self._device):
             model = self._build_model()
@@ -132,7 +127,7 @@ class Session:
         receiver = self._make_receiver(position.next_batch, end, exclusions)
         receiver.start()
         if not is_over:
-            self._reporter.phase("compiling", _COMPILING_DEADLINE_S)
+            self._reporter.phase(COMPILING, _COMPILING_DEADLINE_S)
             train_step.warm_up()  # while the data processes start and fill the queue
         self._should_stop.now_at_work()
         parts: LoopParts | None = None
@@ -147,7 +142,7 @@ class Session:
                 wait_for_start(
                     receiver, config, checkpoint is not None, self._reporter, self._should_stop
                 )
-            self._reporter.phase("starting", _STARTING_DEADLINE_S)
+            self._reporter.phase(STARTING, _STARTING_DEADLINE_S)
             parts = self._make_parts(model, train_step, receiver, position)
             loop = TrainingLoop(parts, position)
             code = loop.run()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from model_worker.stream.receiver import Receiver
 from shared.config.settings import Config
-from shared.launching.training_run import RESTART_VARIABLE
+from shared.worker.contract import RESTART_VARIABLE, WAITING
 from shared.worker.reports import Reporter
 
 WAITING_DEADLINE_S = 10.0  # of a process that only waits, and says so every second
@@ -43,7 +43,7 @@ def wait_for_start(
                 reporter.progress(0)
             wait(_WAIT_S)
 
-    reporter.phase("waiting for data", WAITING_DEADLINE_S)
+    reporter.phase(WAITING, WAITING_DEADLINE_S)
     wait_for(lambda: receiver.first_worker_s is not None)
     multi_gpu = config.data.data_gpu is not None
     restarted = resumed or RESTART_VARIABLE in os.environ

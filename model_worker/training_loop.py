@@ -19,13 +19,20 @@ from model_worker.training.validation import Validation
 from model_worker.watching.progress_log import Budget, ProgressLog
 from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
-from shared.launching.supervisor import CLOSING, SPEAKING, WAITING
 from shared.plan.plan import Plan
+from shared.worker.contract import (
+    CLOSING,
+    COMPILING,
+    EXIT_FINISHED,
+    EXIT_INTERRUPTED,
+    SPEAKING,
+    TRAINING,
+    WAITING,
+)
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
 
-EXIT_FINISHED, EXIT_INTERRUPTED = 0, 130
 _TRAINING_DEADLINE_S = 60.0
 # Of the slowest batch so far: minutes a batch are no hang where a batch takes minutes. The first
 # of a shape may hold a compilation that does not come again, and says less.
@@ -227,9 +234,9 @@ class TrainingLoop:
         is_first = shape not in self._shapes
         if is_first:
             self._shapes.add(shape)
-            self._enter("compiling", _COMPILING_DEADLINE_S)
+            self._enter(COMPILING, _COMPILING_DEADLINE_S)
         else:
-            self._enter("training", self._training_deadline_s)
+            self._enter(TRAINING, self._training_deadline_s)
         rate = parts.schedule.rate(position.step)
         self._in_group += 1
         is_last = self._in_group == self._training.grad_accum

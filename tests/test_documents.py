@@ -18,6 +18,7 @@ from shared.commands import COMMANDS
 from shared.config.flags import resolve_config, train_parser
 from shared.devices.gpus import FAKE_GPUS_VARIABLE
 from shared.plan.buckets import BucketShape
+from shared.speech.command_flags import read_speak_flags
 from shared.stream import codec, messages
 from shared.worker.start import worker_parser
 
@@ -45,7 +46,7 @@ def parse_launcher(arguments):
         config = resolve_config(flags)
         assert config.data.train_data, "a run needs data"
     if name == "speak":
-        importlib.import_module("shared.commands.speak").read_flags(arguments)
+        read_speak_flags(arguments)
 
 
 def check_make(arguments):

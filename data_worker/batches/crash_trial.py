@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from data_worker.preparation.crash_proof_pool import ALONE_S, Crashed, one_by_one
 from shared.config.settings import Config
-from shared.launching.supervisor import CRASH_SIGNALS, signal_name
 from shared.plan.index import Index
 from shared.plan.plan_of_run import example_of_row
 from shared.task.registry import Task
+from shared.worker.contract import CRASH_SIGNALS, signal_name
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)

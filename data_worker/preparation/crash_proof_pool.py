@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
-from shared.launching.supervisor import signal_name
+from shared.worker.contract import signal_name
 
 STALL_S = 120.0  # no chunk finished for so long: something hangs
 ALONE_S = 60.0  # what one item may take when it is looked at alone

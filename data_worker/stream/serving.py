@@ -18,6 +18,7 @@ from shared.errors import ProtocolError, TandemError, VersionError
 from shared.plan.exclusions import Exclusions
 from shared.stream import messages
 from shared.stream.sockets import ClientSocket
+from shared.worker.contract import SERVING
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class DataServer:
         poller = zmq.Poller()
         poller.register(self._socket.socket, zmq.POLLIN)
         poller.register(self._outbox.wake_fd, zmq.POLLIN)
-        self._reporter.phase("serving", _SERVING_DEADLINE_S)
+        self._reporter.phase(SERVING, _SERVING_DEADLINE_S)
         try:
             while not self._should_stop():
                 self._introduce()
@@ -144,7 +145,7 @@ class DataServer:
         if begins:
             self._reporter.phase("computing features", _COMPUTING_DEADLINE_S)
         else:
-            self._reporter.phase("serving", _SERVING_DEADLINE_S)
+            self._reporter.phase(SERVING, _SERVING_DEADLINE_S)
 
     def _introduce(self) -> None:
         now_s = time.monotonic()

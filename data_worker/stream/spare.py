@@ -9,10 +9,10 @@ import select
 from collections.abc import Callable
 from typing import NamedTuple
 
-from shared.launching.supervisor import STANDING_BY
 from shared.plan.plan import Plan
 from shared.run.directory import RunDirectory
 from shared.task import DataSide
+from shared.worker.contract import COMPILING, STANDING_BY
 from shared.worker.reports import Reporter
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _READ_BYTES = 1 << 16
 
 def warm_up(task: DataSide, plan: Plan, reporter: Reporter) -> None:
     """Build every graph that a batch of this plan can need."""
-    reporter.phase("compiling", _COMPILING_DEADLINE_S)
+    reporter.phase(COMPILING, _COMPILING_DEADLINE_S)
     for shape in plan.buckets:
         task.warm_up(shape)
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from shared.clock import machine_s
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
 from shared.errors import TandemError
-from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
+from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import Reporter
 from shared.worker.start import (
     StopFlag,
@@ -53,7 +53,7 @@ def _work(reporter: Reporter) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement")
     parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
     flags = parser.parse_all(sys.argv[1:])
-    reporter.phase("starting", _STARTING_DEADLINE_S)
+    reporter.phase(STARTING, _STARTING_DEADLINE_S)
     run, config = open_run(flags)
     lock = run.lock("model process")
     should_stop = StopFlag()

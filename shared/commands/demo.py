@@ -8,9 +8,9 @@ from pathlib import Path
 from shared.commands.train import run
 from shared.config.flags import PlainParser
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
+from shared.console.say import say_plainly
 from shared.errors import ConfigError, TandemError
 from shared.launching.foreground_child import ending_in_words, run_in_foreground
-from shared.launching.training_run import say_plainly
 from shared.run.directory import free_name
 
 SENTENCE = "The young doctor found a long letter in the old garden."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.config.flags import PlainParser
-from shared.launching.training_run import say_plainly
+from shared.console.say import say_plainly
 from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 
 

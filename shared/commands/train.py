@@ -9,16 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from shared.commands.report import leave_report
 from shared.config.flags import resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
+from shared.console.leave_report import leave_report
 from shared.console.progress_line import can_rewrite
+from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.errors import InputError
 from shared.launching.preparation_child import prepare_run, rewrite_identity
-from shared.launching.supervisor import EXIT_INTERRUPTED
-from shared.launching.training_run import RunResult, TrainingRun, say_plainly
+from shared.launching.training_run import RunResult, TrainingRun
 from shared.run.directory import RunDirectory, free_name
 from shared.run.environment import write_environment
 from shared.run.resume import (
@@ -31,6 +31,7 @@ from shared.run.resume import (
 from shared.run.task_identity import check_same_task
 from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.task.registry import Task
+from shared.worker.contract import EXIT_INTERRUPTED
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -226,7 +227,7 @@ def _ending_in_words(result: RunResult, next_step: str) -> str:
         return f"🏁 Finished. Everything is in {result.run_dir}" + (
             f"\n   {next_step}" if next_step else ""
         )
-    if result.exit_code == 130:
+    if result.exit_code == EXIT_INTERRUPTED:
         cause = f"{result.cause[0].upper()}{result.cause[1:]}"
         return f"⏹  {cause}. The same command with --run-dir {result.run_dir} goes on from there"
     return f"❌ {result.cause}\n   Logs: {result.run_dir}"

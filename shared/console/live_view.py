@@ -19,6 +19,7 @@ from shared.console.plain_lines import is_step
 from shared.console.tally import Tally
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
+from shared.worker.contract import SERVING, STARTING, TRAINING
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY_S = 120
@@ -27,7 +28,7 @@ _WIDEST = 124
 _FRAME = 4  # columns of the panel's own
 _LABEL = 11
 _SMALLEST_HISTORY = 8
-_WORKING = ("training", "serving")  # phases that the shares say all about
+_WORKING = (TRAINING, SERVING)  # phases that the shares say all about
 
 
 class LastingStream:
@@ -58,7 +59,7 @@ class Lane:
         self.shares: deque[float] = deque(maxlen=_HISTORY_S)
         self.memory_mb = 0
         self.cached = self.to_cache = 0  # utterances whose features need not be made again, of all
-        self._phase, self._since_s = "starting", now()
+        self._phase, self._since_s = STARTING, now()
 
     def enter(self, phase: str) -> None:
         if phase != self._phase:

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from shared.worker.decoding_record import RECORD_VARIABLE, ReadingRecord
-from shared.worker.process_guard import PARENT_VARIABLE
-from shared.worker.reports import PIPE_VARIABLE
+from shared.worker.contract import PARENT_VARIABLE, PIPE_VARIABLE, RECORD_VARIABLE
+from shared.worker.decoding_record import ReadingRecord
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _READ_BYTES = 1 << 16

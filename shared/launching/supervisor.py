@@ -26,6 +26,17 @@ import dataclasses
 import signal
 from collections import deque
 
+from shared.worker.contract import (
+    CLOSING,
+    CRASH_SIGNALS,
+    EXIT_INTERRUPTED,
+    SPEAKING,
+    STANDING_BY,
+    STARTING,
+    WAITING,
+    status_in_words,
+)
+
 RESTART_WINDOW_S = 600.0
 _BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 _DUMP_S = 1.0
@@ -38,14 +49,6 @@ _STOPPED_S = 8.0  # by a signal; people who look at a process in a debugger stop
 _STANDSTILL_S = 60.0
 _UNKILLABLE_S = 5.0  # after SIGKILL; the kernel waits for storage that does not answer
 _SAME_FAILURES = 3  # of the model worker, one after the other, before it is believed
-EXIT_INTERRUPTED = 130
-# What a fault of the code that decodes can bring. The others come from people and the kernel.
-CRASH_SIGNALS = frozenset(
-    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-)
-WAITING = "waiting for data"  # the model worker's, between two batches
-STANDING_BY = "standing by"  # the phase of a spare that could take over at once
-SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +150,7 @@ class _Worker:
     role: str  # data, spare or model
     state: str = "backing-off"
     due_s: float = 0.0  # when the state's own deadline is over
-    phase: str = "starting"
+    phase: str = STARTING
     allowed_s: float = _STARTING_S
     heard_s: float = 0.0
     stopped_since_s: float | None = None
@@ -167,21 +170,9 @@ class _Worker:
     deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
 
 
-def status_in_words(status: int) -> str:
-    """An exit status or the name of the signal that ended a process."""
-    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
-
-
 def _why(worker: _Worker, status: int) -> str:
     """Its own words for its end where it had any, else what the system says."""
     return worker.cause or status_in_words(status)
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class Supervisor:
@@ -428,7 +419,7 @@ class Supervisor:
             worker.phase, worker.allowed_s = spare.phase, spare.allowed_s
             spare.state, spare.due_s, spare.at_work = "backing-off", now_s, False
             return TakeOver(self._spares[name], name, worker.suspects)
-        worker.phase, worker.allowed_s = "starting", _STARTING_S
+        worker.phase, worker.allowed_s = STARTING, _STARTING_S
         return Spawn(name, worker.suspects)
 
     def _hang(self, worker: _Worker, now_s: float) -> str:

@@ -9,7 +9,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 
@@ -21,10 +20,14 @@ from shared.launching.places import WorkerProcess
 from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
 from shared.run.directory import RunDirectory
 from shared.stream.endpoints import default_endpoint, remove_socket
-from shared.worker.decoding_record import SUSPECTS_VARIABLE
+from shared.worker.contract import (
+    EXIT_INTERRUPTED,
+    RESTART_VARIABLE,
+    ROLE_VARIABLE,
+    START_VARIABLE,
+    SUSPECTS_VARIABLE,
+)
 
-START_VARIABLE = "TANDEM_STARTED_AT"
-RESTART_VARIABLE = "TANDEM_RESTARTED"
 MODEL_WORKER = "model_worker"
 _TICK_S = 0.25
 _LOOK_EVERY_S = 1.0
@@ -156,7 +159,7 @@ class TrainingRun:
         for number in stops:
             if number == signal.SIGINT and self._stopping:
                 self._say("⏹  Stopped at once; the last checkpoint stands")
-                self._finish = supervision.Finish(supervision.EXIT_INTERRUPTED, "stopped at once")
+                self._finish = supervision.Finish(EXIT_INTERRUPTED, "stopped at once")
                 self._stopped_at_once = True
                 return
             was_stopping, self._stopping = self._stopping, True
@@ -248,7 +251,7 @@ class TrainingRun:
             arguments += ["--gpu", str(gpu.index)]
         environment = {
             **worker_environment(gpu),
-            "TANDEM_ROLE": role,
+            ROLE_VARIABLE: role,
             START_VARIABLE: repr(self._started_s),
             SUSPECTS_VARIABLE: ",".join(map(str, suspects)),
         }
@@ -284,13 +287,3 @@ class TrainingRun:
                 child.process.wait(max(0.0, until_s - time.monotonic()))
             child.reader.close()
         self._children.clear()
-
-
-def say_plainly(text: str) -> None:
-    """A line to the terminal; a closed or ASCII-only standard output is no reason to end a run."""
-    try:
-        print(text, flush=True)
-    except UnicodeEncodeError:
-        print(text.encode("ascii", "replace").decode(), flush=True)
-    except OSError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

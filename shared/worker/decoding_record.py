@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-RECORD_VARIABLE = "TANDEM_READING_FD"
-SUSPECTS_VARIABLE = "TANDEM_SUSPECTS"
+from shared.worker.contract import RECORD_VARIABLE, SUSPECTS_VARIABLE
+
 NUM_SLOTS = 1024  # as many readers as a data process can have
 _NUM_BYTES = NUM_SLOTS * 8
 _FILES = ".reading-"

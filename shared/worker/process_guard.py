@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 
-PARENT_VARIABLE = "TANDEM_LAUNCHER_PID"
+from shared.worker.contract import PARENT_VARIABLE
+
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 _LARGEST_MMAP_THRESHOLD_BYTES = 32 << 20  # glibc refuses more

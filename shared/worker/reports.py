@@ -17,7 +17,8 @@ import time
 from collections import deque
 from typing import Any
 
-PIPE_VARIABLE = "TANDEM_REPORT_FD"
+from shared.worker.contract import PIPE_VARIABLE
+
 _REPLACEABLE = frozenset({"busy", "metrics", "progress"})
 _LAST_WORDS = frozenset({"cause", "failure"})
 _LAST_WORDS_S = 2.0  # that a worker waits before it ends unheard

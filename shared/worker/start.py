@@ -18,10 +18,10 @@ from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
 from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
 from shared.errors import GpuError, InputError, TandemError
-from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import check_same_task
 from shared.task.registry import DEFAULT, Task
+from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Reporter
 
@@ -75,7 +75,7 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
     A worker that the launcher started already has its environment. One started by hand makes its
     own, from --gpu or the run's configuration.
     """
-    started_by_launcher = "TANDEM_ROLE" in os.environ
+    started_by_launcher = ROLE_VARIABLE in os.environ
     configured = config.data.data_gpu[0] if config.data.data_gpu else None
     wanted = flags.gpu
     if wanted is None:

@@ -6,9 +6,10 @@ import pytest
 
 from model_worker import training_loop
 from model_worker.training.state import Position
-from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, TrainingLoop
+from model_worker.training_loop import TrainingLoop
 from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 
 class FailingSave:

@@ -9,9 +9,10 @@ from model_worker.checkpoints.store import NotFiniteError
 from model_worker.training import state as training_state
 from model_worker.training.schedule import Schedule
 from model_worker.training.state import Position
-from model_worker.training_loop import EXIT_FINISHED, EXIT_INTERRUPTED, RollBack, TrainingLoop
+from model_worker.training_loop import RollBack, TrainingLoop
 from shared.config.settings import Config, TrainingConfig
 from shared.plan.stream_layout import StreamLayout
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 STEP_S, VALIDATION_BATCH_S = 0.5, 0.2
 

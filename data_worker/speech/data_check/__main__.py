@@ -6,12 +6,12 @@ import os
 import sys
 import time
 
-from shared.commands.check_data import read_flags
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import ProgressLine
 from shared.errors import DataError
-from shared.launching.foreground_child import foreground_main
 from shared.run.files import write_file
+from shared.speech.command_flags import read_check_data_flags
+from shared.worker.foreground import foreground_main
 
 EXIT_USABLE, EXIT_SOME_LEFT_OUT, EXIT_UNUSABLE = 0, 1, 2
 
@@ -23,7 +23,7 @@ def work(arguments: list[str]) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from data_worker.speech.data_check.findings import look_at
 
-    flags, config = read_flags(arguments)
+    flags, config = read_check_data_flags(arguments)
     result_out = stdout_for_json_alone() if flags.json else sys.stdout
     progress = ProgressLine(sys.stderr, lambda line: print(line, file=sys.stderr, flush=True))
     began_s = time.monotonic()

@@ -22,16 +22,16 @@ from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
-from shared.commands.export import read_flags
 from shared.config.settings import DataConfig
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
-from shared.launching.foreground_child import foreground_main, quiet_libraries
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes
 from shared.speech.batch import REFERENCE_FRAMES
+from shared.speech.command_flags import read_export_flags
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.text.symbols import SPECIAL
+from shared.worker.foreground import foreground_main, quiet_libraries
 from shared.worker.start import open_run, start_tensorflow
 
 # By language; the shorter ones for voices whose few recordings do not have every sound.
@@ -47,7 +47,7 @@ _EXAMPLES = {
 
 
 def _work(arguments: list[str]) -> int:
-    flags = read_flags(arguments)
+    flags = read_export_flags(arguments)
     run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
     out = Path(flags.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

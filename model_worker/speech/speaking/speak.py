@@ -17,12 +17,12 @@ from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of
 from model_worker.speech.speaking.speaking_device import fix_speaking_device
 from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
 from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
-from shared.commands.speak import read_flags
 from shared.errors import InputError
-from shared.launching.foreground_child import foreground_main, quiet_libraries
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes, wav_bytes, write_file
+from shared.speech.command_flags import read_speak_flags
 from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.worker.foreground import foreground_main, quiet_libraries
 from shared.worker.start import open_run, start_tensorflow
 
 _MAX_TEXT_BYTES = 64 << 20
@@ -39,7 +39,7 @@ class Utterance(NamedTuple):
 
 def _work(arguments: list[str]) -> int:
     started_s = time.perf_counter()
-    flags = read_flags(arguments)
+    flags = read_speak_flags(arguments)
     run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
     index = Index.load(run.index)
     if flags.reference:

@@ -22,11 +22,11 @@ from shared.config.flags import (
 from shared.config.settings import Config
 from shared.config.toml_file import read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
+from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.diagnosis.bench_advice import advise, limit_of
 from shared.errors import ConfigError, TandemError
 from shared.launching.places import child_environment
-from shared.launching.training_run import say_plainly
 from shared.run.files import make_folder, write_file
 
 _NUM_UTTERANCES = 400

@@ -14,10 +14,10 @@ from shared.devices.gpus import Placement
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, WARM_UP_SHARE
 from shared.errors import TandemError
 from shared.launching.preparation_child import prepare_run
-from shared.launching.supervisor import EXIT_INTERRUPTED
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
+from shared.worker.contract import EXIT_INTERRUPTED
 
 # Never to an end of its own: no validation, no save, epochs for weeks.
 _ENDLESS = TrainingConfig(epochs=1_000_000, validate_every=0, checkpoint_every=0, log_every=5)

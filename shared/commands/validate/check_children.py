@@ -10,6 +10,7 @@ from shared.devices.gpus import Gpu, worker_environment
 from shared.errors import TandemError
 from shared.launching.places import WorkerProcess
 from shared.run.directory import RunDirectory
+from shared.worker.contract import ROLE_VARIABLE
 
 _MODULES = {"data": "data_worker.checks.device_check", "model": "model_worker.checks.device_check"}
 _ENDPOINT_FLAGS = {"data": "--connect", "model": "--listen"}
@@ -27,7 +28,7 @@ class CheckChildren:
             child = WorkerProcess(
                 role,
                 [*arguments, _ENDPOINT_FLAGS[role], endpoint],
-                {**worker_environment(gpus[role]), "TANDEM_ROLE": role},
+                {**worker_environment(gpus[role]), ROLE_VARIABLE: role},
                 run.log_of(f"{role}_check"),
                 self._take,
             )

@@ -20,9 +20,9 @@ from shared.config.option import rules_of
 from shared.config.settings import DataConfig
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import ProgressLine
+from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, list_gpus
 from shared.errors import ConfigError, TandemError
-from shared.launching.training_run import say_plainly
 from shared.stream.endpoints import default_endpoint, remove_socket
 
 TITLES = (

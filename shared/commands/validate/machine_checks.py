@@ -18,6 +18,7 @@ from shared.errors import GpuError, TandemError
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
+from shared.worker.contract import EXIT_INTERRUPTED
 
 _NUM_STEPS = 3
 _STAGE_DEADLINE_S = 240.0
@@ -191,7 +192,7 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
             losses[int(report["step"])] = report["loss"]
 
     result = TrainingRun(config, run, placement, lambda text: None, time.time(), take).watch()
-    if result.exit_code == 130:
+    if result.exit_code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     remedy = f"Train on the CPU to see whether it is the GPU's fault; the logs are in {run.path}."
     if result.exit_code:

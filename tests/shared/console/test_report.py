@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from shared.commands.report import leave_report
 from shared.config.settings import Config, DataConfig, RunConfig
 from shared.config.toml_file import write_config
+from shared.console.leave_report import leave_report
 from shared.console.report import write_report
 from shared.console.report_samples import samples_section
 from shared.console.run_story import read_run

@@ -7,12 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.launching.supervisor import (
-    CLOSING,
-    CRASH_SIGNALS,
     RESTART_WINDOW_S,
-    SPEAKING,
-    STANDING_BY,
-    WAITING,
     AskToStop,
     DumpStack,
     Exited,
@@ -27,6 +22,13 @@ from shared.launching.supervisor import (
     TakeOver,
     Tell,
     Ticked,
+)
+from shared.worker.contract import (
+    CLOSING,
+    CRASH_SIGNALS,
+    SPEAKING,
+    STANDING_BY,
+    WAITING,
     status_in_words,
 )
 

@@ -10,9 +10,9 @@ import pytest
 from shared.config.settings import Config, DataConfig, RunConfig
 from shared.devices.gpus import Placement
 from shared.launching.places import LineReader, WorkerProcess
-from shared.launching.supervisor import STANDING_BY
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
+from shared.worker.contract import STANDING_BY
 
 DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
 

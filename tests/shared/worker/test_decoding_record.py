@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from shared.launching.places import WorkerProcess
+from shared.worker.contract import RECORD_VARIABLE, SUSPECTS_VARIABLE
 from shared.worker.decoding_record import (
-    RECORD_VARIABLE,
-    SUSPECTS_VARIABLE,
     ReadingRecord,
     rows_left_behind,
     suspects_from_environment,

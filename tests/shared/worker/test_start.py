@@ -7,7 +7,7 @@ import pytest
 
 from shared.config.settings import Config, RunConfig
 from shared.errors import GpuError, InputError, TandemError
-from shared.worker.reports import PIPE_VARIABLE
+from shared.worker.contract import PIPE_VARIABLE
 from shared.worker.start import _own_log, failure_in_words, fix_gpu, run_worker, worker_parser
 
 

@@ -1,0 +1,42 @@
+"""What the launcher and its workers have agreed on: environment, phases, exit codes. Said once."""
+
+from __future__ import annotations
+
+import signal
+
+# What a worker finds in its environment where a launcher has started it.
+ROLE_VARIABLE = "TANDEM_ROLE"  # "data" or "model"; absent where a person started it
+PARENT_VARIABLE = "TANDEM_LAUNCHER_PID"  # with whom it dies
+START_VARIABLE = "TANDEM_STARTED_AT"  # when the command began, by `machine_s`
+RESTART_VARIABLE = "TANDEM_RESTARTED"  # there was one before it in this command
+PIPE_VARIABLE = "TANDEM_REPORT_FD"  # where its reports go
+RECORD_VARIABLE = "TANDEM_READING_FD"  # memory in which it notes what it decodes
+SUSPECTS_VARIABLE = "TANDEM_SUSPECTS"  # rows that the one before it was decoding at its crash
+
+EXIT_FINISHED, EXIT_INTERRUPTED = 0, 130
+
+# Phases that the launcher knows the meaning of; any other name is only shown.
+STARTING = "starting"
+COMPILING = "compiling"
+TRAINING, SERVING = "training", "serving"  # at work: how busy a side is says all about it
+WAITING = "waiting for data"  # the model worker's, between two batches
+STANDING_BY = "standing by"  # of a spare that could take over at once
+SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
+
+# What a fault of the code that decodes can bring. The others come from people and the kernel.
+CRASH_SIGNALS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+)
+
+
+def signal_name(number: int) -> str:
+    """A signal as people know it, such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def status_in_words(status: int) -> str:
+    """How a process ended, from its status as subprocess has it: negative for a signal."""
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
