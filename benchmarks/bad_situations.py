@@ -353,14 +353,15 @@ def narrow_view(folder: Path) -> list[str]:
     from rich.console import Console
 
     from shared.console.live_view import LiveView
+    from shared.worker.reports import Busy, Metrics, Outlook
 
     console = Console(file=io.StringIO(), width=20, height=60, color_system=None)
     view = LiveView(50, time.time(), console=console)
-    step = {"kind": "metrics", "step": 120, "loss": 1.5, "step_ms": 90.0, "queue_depth": 34,
-            "epoch": 3, "epoch_done": 0.45, "verdict": "waiting for: decoding"}  # fmt: skip
+    record = {"step": 120, "loss": 1.5, "step_ms": 90.0, "queue_depth": 34, "epoch": 3}
+    outlook = Outlook(0.45, 60.0, 0, False, 60.0, None, "waiting for: decoding", True)
     for worker in ("data_worker-0", "model_worker"):
-        view.report(worker, {"kind": "busy", "share": 0.8, "memory_mb": 640})
-    view.report("model_worker", step)
+        view.report(worker, Busy(0.8, memory_mb=640))
+    view.report("model_worker", Metrics(record, outlook))
     console.print(view.panel())
     lines = console.file.getvalue().splitlines()
     words = " ".join(line.strip("│ ") for line in lines)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 
 from shared.clock import machine_s
 from shared.config.settings import Config
 from shared.run.directory import RunDirectory
+from shared.run.event_log import Ended, EventLog, Started
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.stream.keys import load_server_keys
-from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE, START_VARIABLE, STARTING
+from shared.worker.contract import (
+    EXIT_FINISHED,
+    EXIT_INTERRUPTED,
+    ROLE_VARIABLE,
+    START_VARIABLE,
+    STARTING,
+)
 from shared.worker.process_guard import keep_freed_memory
 from shared.worker.reports import Reporter
 from shared.worker.start import (
@@ -28,6 +36,7 @@ from shared.worker.start import (
 log = logging.getLogger("model_worker")
 
 _STARTING_DEADLINE_S = 300.0
+_ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the checkpoint is saved"}
 
 
 def main() -> int:
@@ -60,10 +69,16 @@ def _work(reporter: Reporter) -> int:
 
     session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
     try:
+        events = (
+            None if ROLE_VARIABLE in os.environ else EventLog(run.events)
+        )  # else the launcher's
+        if events is not None:
+            events.add(Started(time.time()))
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")
             should_stop.now_starting()
-        if ROLE_VARIABLE not in os.environ:  # else the launcher does
+        if events is not None:
+            events.add(Ended(time.time(), code, _ENDINGS[code]))
             _tell_end(run, config, code, reporter)
         return code
     finally:
@@ -79,7 +94,7 @@ def _tell_end(run: RunDirectory, config: Config, code: int, reporter: Reporter) 
     if code == EXIT_INTERRUPTED:
         words = "⏹  Interrupted; the checkpoint is saved. The same command goes on from there"
     elif config.run.report:  # a stop is to be quick
-        leave_report(run, words, reporter.say)
+        leave_report(run, reporter.say)
     reporter.say(words)
 
 

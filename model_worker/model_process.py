@@ -41,7 +41,7 @@ from shared.stream.codec import MAX_ARRAYS
 from shared.stream.keys import ServerKeys
 from shared.stream.sockets import ServerSocket
 from shared.worker.contract import COMPILING, EXIT_FINISHED, EXIT_INTERRUPTED, STARTING
-from shared.worker.reports import Reporter
+from shared.worker.reports import LineKind, Reporter
 from shared.worker.start import StopFlag, busy_meter
 
 log = logging.getLogger(__name__)
@@ -246,7 +246,8 @@ class Session:
         def on_exclusion(row: int, from_batch: int, reason: str) -> None:
             self._quarantine.add(row, from_batch, reason)
             if bad.add(row):
-                self._reporter.say(f"⚠️  Left out {index.ids[row]}: {reason}")
+                words = f"⚠️  Left out {index.ids[row]}: {reason}"
+                self._reporter.say(words, LineKind.LEFT_OUT)
             bad.raise_if_too_many()
 
         largest = max(shape.nbytes for shape in plan.buckets)

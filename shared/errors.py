@@ -1,10 +1,30 @@
 """The errors that users meet: each is one or two plain sentences and knows its exit code."""
 
+from __future__ import annotations
+
+import enum
+
+
+class Trouble(enum.StrEnum):
+    """What sort of thing went wrong, for those who say what to try first."""
+
+    MEMORY = "memory"  # there was not enough, of the machine or of the device
+    DEVICE = "device"  # the GPU, its driver or its libraries
+    KILLED = "killed"  # by SIGKILL, from outside
+    SILENCE = "silence"  # a process that does not answer
+    OTHER = "other"
+
 
 class TandemError(Exception):
     """Something ended the run; the message says what and how to mend it."""
 
     exit_code = 1
+    trouble = Trouble.OTHER
+
+    def __init__(self, message: str, trouble: Trouble | None = None):
+        super().__init__(message)
+        if trouble is not None:
+            self.trouble = trouble
 
 
 class InputError(TandemError):
@@ -23,6 +43,8 @@ class DataError(InputError):
 
 class GpuError(TandemError):
     """The GPUs that were asked for are not there."""
+
+    trouble = Trouble.DEVICE
 
 
 class PlacementError(GpuError):

@@ -16,7 +16,7 @@ from shared.plan.index import Index
 from shared.plan.plan_of_run import example_of_row
 from shared.task.registry import Task
 from shared.worker.contract import CRASH_SIGNALS, signal_name
-from shared.worker.reports import Reporter
+from shared.worker.reports import Convicted, Reporter
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def find_guilty(
         verdict = f"guilty, {guilty[row]}" if row in guilty else "not guilty"
         log.info("row %d was being read at the crash: %s", row, verdict)
     if guilty:
-        reporter.tell("convicted", rows=sorted(guilty))
+        reporter.tell(Convicted(tuple(sorted(guilty))))
     return guilty
 
 

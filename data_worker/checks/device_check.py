@@ -5,7 +5,6 @@ Tells the launcher what it sees, makes arrays on its device, and sends them as a
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 
@@ -16,15 +15,15 @@ from shared.devices.device_facts import device_facts
 from shared.errors import TandemError
 from shared.plan.index import Index
 from shared.stream import messages
-from shared.stream.array_block import ArrayBlock
+from shared.stream.array_block import ArrayBlock, digest_of
 from shared.stream.sockets import ClientSocket
 from shared.task import BatchShape
-from shared.worker.reports import Reporter
+from shared.worker.reports import Device, Reporter, Sent
 from shared.worker.start import (
     begin_worker,
-    failure_in_words,
     fix_gpu,
     open_run,
+    run_worker,
     start_tensorflow,
     worker_parser,
 )
@@ -34,15 +33,7 @@ _ANSWER_DEADLINE_S = 240.0  # the model process builds its model first
 
 def main() -> int:
     begin_worker()
-    reporter = Reporter.from_environment()
-    try:
-        return _work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        return error.exit_code
-    except Exception as error:
-        reporter.failure(failure_in_words(error))
-        raise  # its log says where
+    return run_worker(_work, if_out_of_memory="")
 
 
 def _work(reporter: Reporter) -> int:
@@ -52,12 +43,12 @@ def _work(reporter: Reporter) -> int:
     run, config = open_run(flags)
     device_kind = fix_gpu("data", flags, config)
     tf = start_tensorflow("data", device_kind, config)
-    reporter.tell("device", **device_facts(tf, device_kind))
+    reporter.tell(Device(device_facts(tf, device_kind)))
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
     index = Index.load(run.index)
     parts = Assembly.of_run(run.path, config, index, device_kind)
     arrays, made_on = _made_on_device(tf, device, parts.plan.batch(0).shape)
-    reporter.tell("sent", sha256=_digest_of(arrays), device=made_on)
+    reporter.tell(Sent(digest_of(arrays), made_on))
     socket = ClientSocket(flags.endpoint, config.run.run_id, make_memory=parts.memory)
     _send(socket, parts.hello("check", tf.__version__), arrays)
     return 0
@@ -73,15 +64,6 @@ def _made_on_device(tf, device: str, shape: BatchShape) -> tuple[dict[str, np.nd
         made_on = tensor.backing_device if tensor.dtype.is_floating else made_on
         arrays[name] = np.ascontiguousarray(tensor.numpy())
     return arrays, made_on
-
-
-def _digest_of(arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 of names, types, shapes and bytes, as the model process computes it."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        digest.update(array)
-    return digest.hexdigest()
 
 
 def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndarray]) -> None:

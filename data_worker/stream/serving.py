@@ -19,7 +19,7 @@ from shared.plan.exclusions import Exclusions
 from shared.stream import messages
 from shared.stream.sockets import ClientSocket
 from shared.worker.contract import SERVING
-from shared.worker.reports import Reporter
+from shared.worker.reports import Busy, Reporter
 
 log = logging.getLogger(__name__)
 
@@ -128,11 +128,14 @@ class DataServer:
                     self._send(item)
                 share = self._busy.sample()
                 if share is not None:
-                    memory_mb = self._busy.memory_mb()
                     self._reporter.tell(
-                        "busy", share=round(share, 4), memory_mb=memory_mb,
-                        cached=self._maker.num_cached, to_cache=self._num_examples,
-                    )  # fmt: skip
+                        Busy(
+                            share=round(share, 4),
+                            memory_mb=self._busy.memory_mb(),
+                            cached=self._maker.num_cached,
+                            to_cache=self._num_examples,
+                        )
+                    )
                 self._progress.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))
             return "stopped"

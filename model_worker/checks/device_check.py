@@ -18,15 +18,16 @@ from shared.errors import ProtocolError, TandemError
 from shared.plan.index import Index
 from shared.plan.plan_of_run import plan_of
 from shared.stream import messages
+from shared.stream.array_block import digest_of
 from shared.stream.endpoints import remove_socket
 from shared.stream.sockets import ServerSocket
 from shared.task import BatchShape
-from shared.worker.reports import Reporter
+from shared.worker.reports import Arrived, Device, Forward, Reporter
 from shared.worker.start import (
     begin_worker,
-    failure_in_words,
     fix_gpu,
     open_run,
+    run_worker,
     start_tensorflow,
     worker_parser,
 )
@@ -36,15 +37,7 @@ _ARRIVAL_DEADLINE_S = 120.0
 
 def main() -> int:
     begin_worker()
-    reporter = Reporter.from_environment()
-    try:
-        return _work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        return error.exit_code
-    except Exception as error:
-        reporter.failure(failure_in_words(error))
-        raise  # its log says where
+    return run_worker(_work, if_out_of_memory="")
 
 
 def _work(reporter: Reporter) -> int:
@@ -54,16 +47,16 @@ def _work(reporter: Reporter) -> int:
     run, config = open_run(flags)
     device_kind = fix_gpu("model", flags, config)
     tf = start_tensorflow("model", device_kind, config)
-    reporter.tell("device", **device_facts(tf, device_kind))
+    reporter.tell(Device(device_facts(tf, device_kind)))
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
     index = Index.load(run.index)
     shape = plan_of(config, index).batch(0).shape
-    reporter.tell("forward", **_forward(tf, device, config, index, shape))
-    reporter.tell("arrived", **_arrival(tf, device, flags.endpoint, config.run.run_id))
+    reporter.tell(_forward(tf, device, config, index, shape))
+    reporter.tell(_arrival(tf, device, flags.endpoint, config.run.run_id))
     return 0
 
 
-def _forward(tf, device: str, config: Config, index: Index, shape: BatchShape) -> dict:
+def _forward(tf, device: str, config: Config, index: Index, shape: BatchShape) -> Forward:
     """Build the run's model on the device and run it once on numbers that look like a batch."""
     from model_worker.speech.network.acoustic_model import Statistics, build_model
 
@@ -76,13 +69,13 @@ def _forward(tf, device: str, config: Config, index: Index, shape: BatchShape) -
         batch = {name: tf.constant(array) for name, array in _likely(index, shape).items()}
         outputs = tf.function(lambda batch: model.training_outputs(batch, training=False))(batch)
     mel = outputs["mel"]
-    return {
-        "finite": bool(np.isfinite(mel.numpy()).all()),
-        "device": mel.backing_device,
-        "num_parameters": int(sum(np.prod(weight.shape) for weight in model.trainable_weights)),
-        "build_ms": round((built_s - started_s) * 1000),
-        "forward_ms": round((time.perf_counter() - built_s) * 1000),
-    }
+    return Forward(
+        finite=bool(np.isfinite(mel.numpy()).all()),
+        device=mel.backing_device,
+        num_parameters=int(sum(np.prod(weight.shape) for weight in model.trainable_weights)),
+        build_ms=round((built_s - started_s) * 1000),
+        forward_ms=round((time.perf_counter() - built_s) * 1000),
+    )
 
 
 def _likely(index: Index, shape: BatchShape) -> dict[str, np.ndarray]:
@@ -103,10 +96,8 @@ def _likely(index: Index, shape: BatchShape) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _arrival(tf, device: str, endpoint: str, run_id: str) -> dict:
+def _arrival(tf, device: str, endpoint: str, run_id: str) -> Arrived:
     """Receive one batch, copy it to the device, and look at what is there."""
-    from model_worker.stream.device_prefetch import digest_of
-
     socket = ServerSocket(endpoint, run_id)
     try:
         peer, message = _receive(socket)
@@ -117,12 +108,12 @@ def _arrival(tf, device: str, endpoint: str, run_id: str) -> dict:
                 for name, array in message.arrays.items()
             }
         arrived = {name: tensor.numpy() for name, tensor in tensors.items()}
-        facts = {
-            "sha256": digest_of(arrived),
-            "device": tensors["mel"].backing_device,
-            "num_bytes": sum(array.nbytes for array in arrived.values()),
-            "copy_ms": round((time.perf_counter() - started_s) * 1000, 1),
-        }
+        facts = Arrived(
+            sha256=digest_of(arrived),
+            device=tensors["mel"].backing_device,
+            num_bytes=sum(array.nbytes for array in arrived.values()),
+            copy_ms=round((time.perf_counter() - started_s) * 1000, 1),
+        )
         socket.send(peer, messages.StopProducing("arrived"))
         return facts
     finally:

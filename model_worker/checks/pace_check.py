@@ -14,16 +14,16 @@ from collections.abc import Iterator
 
 from shared.clock import machine_s
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
-from shared.errors import TandemError
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.worker.contract import EXIT_INTERRUPTED, STARTING
-from shared.worker.reports import Reporter
+from shared.worker.reports import Pace, Reporter
 from shared.worker.start import (
     StopFlag,
     begin_worker,
     fix_gpu,
     open_run,
+    run_worker,
     start_tensorflow,
     worker_parser,
 )
@@ -40,12 +40,7 @@ _MOST_KEPT, _MOST_KEPT_BYTES = 50, 512 << 20
 
 def main() -> int:
     begin_worker()
-    reporter = Reporter.from_environment()
-    try:
-        return _work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        return error.exit_code
+    return run_worker(_work)
 
 
 def _work(reporter: Reporter) -> int:
@@ -129,7 +124,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
                 step.num_nonfinite.numpy()  # waits for the device
                 receiver.taken()
                 _note(meter, batch.received.arrays, session, reporter)
-        reporter.tell("pace", what="sequential", **meter.pace())
+        reporter.tell(Pace("sequential", meter.pace()))
     kept: list = []
     with session.stream() as (receiver, prefetch):
         meter, kept_bytes = PaceMeter(flags.seconds), 0
@@ -141,7 +136,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
                 kept_bytes += size
             _note(meter, batch.received.arrays, session, reporter)
     if "data" in flags.what:
-        reporter.tell("pace", what="data", **meter.pace())
+        reporter.tell(Pace("data", meter.pace()))
     if "model" in flags.what and kept:
         meter, number = PaceMeter(flags.seconds), 0
         while not meter.is_over and not should_stop():
@@ -151,7 +146,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
             if number % _WAIT_EVERY_STEPS == 0:
                 step.num_nonfinite.numpy()
             _note(meter, batch.received.arrays, session, reporter)
-        reporter.tell("pace", what="model", **meter.pace())
+        reporter.tell(Pace("model", meter.pace()))
 
 
 def _warm_up(session, step, num_shapes: int, should_stop) -> None:

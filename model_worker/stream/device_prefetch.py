@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import queue
 import threading
 import time
 
-import numpy as np
 import tensorflow as tf
 
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
 from shared.devices.cores import free_this_thread
 from shared.diagnosis.wait_attribution import BatchLife, Made
+from shared.stream.array_block import digest_of
 
 _AHEAD = 2
 _STEP_BEGINS_S = 0.002
@@ -115,12 +114,3 @@ class DevicePrefetch:
 def _on_device(tensor: tf.Tensor, device: str) -> tf.Tensor:
     """Small integers come into being on the host, whatever device was asked for."""
     return tensor if tensor.device.endswith(device[1:]) else tf.identity(tensor)
-
-
-def digest_of(arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 over the arrays of a batch: names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        digest.update(np.ascontiguousarray(array))
-    return digest.hexdigest()

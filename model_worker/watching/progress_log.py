@@ -27,7 +27,7 @@ from shared.plan.index import Index
 from shared.plan.plan import FILLER, Plan
 from shared.run.directory import RunDirectory
 from shared.speech.mel import HOP, SAMPLE_RATE
-from shared.worker.reports import Reporter
+from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
 
 _SAID_EVERY_S = 10.0
 _OWN_MS = 0.2  # to take a batch that is there takes time too, and is no waiting
@@ -109,12 +109,8 @@ class ProgressLog:
         if share is not None:
             self._model_busy.append(round(share, 4))
             self._windows.append(share)
-            self._reporter.tell(
-                "busy",
-                share=round(share, 4),
-                memory_mb=self._busy.memory_mb(),
-                queue_depth=self._receiver.queue_depth,
-            )
+            depth = self._receiver.queue_depth
+            self._reporter.tell(Busy(round(share, 4), self._busy.memory_mb(), queue_depth=depth))
 
     def step_seconds(self) -> float:
         """Median wall clock of the last steps, waits included; 0 while it is not known."""
@@ -175,30 +171,24 @@ class ProgressLog:
         self._measured.add(record)
         self._recent.append(record)
         verdict = judge(Measured(self._recent), self._config)
-        self._reporter.tell(
-            "metrics",
-            **_finite(record),
-            **self._outlook(place.number, budget),
-            verdict=str(verdict or ""),
-        )
+        outlook = self._outlook(place.number, budget, verdict)
+        self._reporter.tell(Metrics(_finite(record), outlook))
         self._on_record(record)
         now_s = time.monotonic()
         if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:
             self._said_s = now_s
-            self._reporter.say(self._in_a_line(record, place.number, budget, verdict))
+            self._reporter.say(self._in_a_line(record, outlook, budget), LineKind.STEP)
         self._begin_window()
 
-    def _in_a_line(
-        self, record: dict[str, Any], train_batch: int, budget: Budget, verdict: Verdict
-    ) -> str:
+    def _in_a_line(self, record: dict[str, Any], outlook: Outlook, budget: Budget) -> str:
         """What the live view shows, for where there is none."""
-        outlook, steady = self._outlook(train_batch, budget), steadiness(self._windows)
+        steady = steadiness(self._windows)
         losses = [each["loss"] for each in self._recent]
         return " · ".join(
             (
                 f"   step {record['step']} {budget}",
-                f"epoch {record['epoch']} {outlook['epoch_done']:.0%}, "
-                f"{clock(outlook['epoch_left_s'])} left",
+                f"epoch {record['epoch']} {outlook.epoch_done:.0%}, "
+                f"{clock(outlook.epoch_left_s)} left",
                 f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
                 f"{1 / budget.step_s:.2f} steps/s",
                 f"{record['audio_seconds_per_s']:.0f} h of audio/h",
@@ -207,23 +197,25 @@ class ProgressLog:
                 f"p5/p50 {steady.ratio if steady else '–'}",
                 f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
                 f"left {clock(budget.left_s)}",
-                str(verdict),
+                outlook.verdict,
             )
         )
 
-    def _outlook(self, train_batch: int, budget: Budget) -> dict[str, Any]:
-        """What is left of the epoch and of the run."""
+    def _outlook(self, train_batch: int, budget: Budget, verdict: Verdict | None) -> Outlook:
+        """What is left of the epoch and of the run, and what it waits for."""
         per_epoch = self._plan.batches_per_epoch
         done = train_batch % per_epoch + 1
         batch_s = budget.step_s / self._config.training.grad_accum
-        return {
-            "epoch_done": round(done / per_epoch, 4),
-            "epoch_left_s": round((per_epoch - done) * batch_s, 1),
-            "total_steps": budget.total_steps,
-            "total_is_estimate": budget.by_the_clock,
-            "left_s": round(budget.left_s, 1),
-            "steps_per_s": round(1 / budget.step_s, 3) if budget.step_s else None,
-        }
+        return Outlook(
+            epoch_done=round(done / per_epoch, 4),
+            epoch_left_s=round((per_epoch - done) * batch_s, 1),
+            total_steps=budget.total_steps,
+            total_is_estimate=budget.by_the_clock,
+            left_s=round(budget.left_s, 1),
+            steps_per_s=round(1 / budget.step_s, 3) if budget.step_s else None,
+            verdict=str(verdict or ""),
+            is_waiting=bool(verdict and verdict.waiting_for),
+        )
 
     def say_verdict(self) -> None:
         """At the end: what the run waited for, as a whole, and how steadily it worked."""
@@ -244,7 +236,7 @@ class ProgressLog:
         record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}
         self._metrics.write(_finite(record))
         self.flush()
-        self._reporter.tell("metrics", **_finite(record))
+        self._reporter.tell(Metrics(_finite(record)))
         self._on_record(record)
         best = " (best so far)" if position.validations_since_best == 0 else ""
         self._reporter.say(

@@ -8,12 +8,14 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.config.flags import resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
 from shared.console.leave_report import leave_report
 from shared.console.progress_line import can_rewrite
+from shared.console.run_words import ending_in_words
 from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.errors import InputError
@@ -21,6 +23,7 @@ from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.training_run import RunResult, TrainingRun
 from shared.run.directory import RunDirectory, free_name
 from shared.run.environment import write_environment
+from shared.run.event_log import Ended, EventLog, Restarted, Started
 from shared.run.resume import (
     can_go_on,
     check_init_from,
@@ -32,6 +35,11 @@ from shared.run.task_identity import check_same_task
 from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.task.registry import Task
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.reports import LineKind
+
+if TYPE_CHECKING:
+    from shared.console.live_view import LiveView
+    from shared.console.plain_lines import PlainLines
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -109,15 +117,27 @@ def _run_locked(
         say(f"   python -m data_worker --run {run_dir}{named}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
+    events = EventLog(directory.events)
+    events.add(Started(time.time()))
     with _view(config, directory, placement, started_s) as view:
-        say.show = view.say
-        result = TrainingRun(config, directory, placement, say, started_s, view.report).watch()
-    say.show = say_plainly
-    is_built_in = Task.of(config.run.task).is_built_in
-    ending = _ending_in_words(result, config.task.next_step(run_dir) if is_built_in else "")
+        say.view = view
+
+        def on_event(event: Restarted) -> None:
+            events.add(event)
+            view.event(event)
+
+        result = TrainingRun(
+            config, directory, placement, say, started_s, view.report, on_event=on_event
+        ).watch()
+    say.view = None
+    ended = Ended(time.time(), result.exit_code, result.cause)
+    events.add(ended)
+    events.close()
     if config.run.report and not result.at_once:
-        leave_report(directory, ending, say)
-    say(ending)
+        leave_report(directory, say)
+    is_built_in = Task.of(config.run.task).is_built_in
+    next_step = config.task.next_step(run_dir) if is_built_in else ""
+    say(ending_in_words(ended, result.run_dir, next_step))
     return result
 
 
@@ -222,26 +242,18 @@ def _summary_in_words(summary: dict) -> str:
     return "\n".join(lines)
 
 
-def _ending_in_words(result: RunResult, next_step: str) -> str:
-    if result.exit_code == 0:
-        return f"🏁 Finished. Everything is in {result.run_dir}" + (
-            f"\n   {next_step}" if next_step else ""
-        )
-    if result.exit_code == EXIT_INTERRUPTED:
-        cause = f"{result.cause[0].upper()}{result.cause[1:]}"
-        return f"⏹  {cause}. The same command with --run-dir {result.run_dir} goes on from there"
-    return f"❌ {result.cause}\n   Logs: {result.run_dir}"
-
-
 class _LoggedSay:
     """Lines to the terminal and to launcher.log."""
 
     def __init__(self, directory: RunDirectory):
         self._log = open(directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
-        self.show = say_plainly
+        self.view: PlainLines | LiveView | None = None  # while one shows the run
 
-    def __call__(self, text: str) -> None:
+    def __call__(self, text: str, kind: LineKind = LineKind.STORY) -> None:
         with contextlib.suppress(OSError):  # a full disk is no reason to end a run
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
             self._log.flush()
-        self.show(text)
+        if self.view is None:
+            say_plainly(text)
+        else:
+            self.view.say(text, kind)

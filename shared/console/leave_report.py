@@ -11,7 +11,7 @@ from shared.run.directory import RunDirectory
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
-def leave_report(run: RunDirectory, ending: str, say: Callable[[str], None]) -> None:
+def leave_report(run: RunDirectory, say: Callable[[str], None]) -> None:
     """Write the report of a run that has ended. Nothing that goes wrong here changes its end."""
     try:
         # The run is over and saved: a scheduler's reminder must not turn that into a death.
@@ -21,7 +21,7 @@ def leave_report(run: RunDirectory, ending: str, say: Callable[[str], None]) -> 
         try:
             from shared.console.report import write_report
 
-            say(f"📄 Report: {write_report(run.path, ending)}")
+            say(f"📄 Report: {write_report(run.path)}")
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

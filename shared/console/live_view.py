@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,11 +16,13 @@ from rich.panel import Panel
 from rich.text import Text
 
 from shared.clock import clock
-from shared.console.plain_lines import is_step
+from shared.console.numbers import number, whole_number
 from shared.console.tally import Tally
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
+from shared.run.event_log import Restarted
 from shared.worker.contract import SERVING, STARTING, TRAINING
+from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Phase, Report
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY_S = 120
@@ -108,7 +111,8 @@ class LiveView:
         self._devices = {"data": data_device, "model": model_device}
         self._now = now
         self._lanes: dict[str, Lane] = {}
-        self._metrics: dict = {}
+        self._record: dict[str, Any] = {}  # of the last step that was logged
+        self._outlook: Outlook | None = None
         self._told_s = now()
         self._queue_depth = 0
         self._losses: deque[float] = deque(maxlen=_LOSSES)
@@ -126,11 +130,15 @@ class LiveView:
     def __exit__(self, *failure) -> None:
         self._live.__exit__(*failure)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, kind: LineKind = LineKind.STORY) -> None:
         """A line of the run's story. Step lines are what the view itself shows."""
-        self._tally.note(text)
-        if not is_step(text):
+        self._tally.note_line(kind)
+        if kind is not LineKind.STEP:
             self._console.print(Text(text))
+
+    def event(self, event: Restarted) -> None:
+        """Take in that a worker was replaced."""
+        self._tally.note_restart()
 
     def _begin_anew_if_resized(self) -> None:
         """Clear the screen of a terminal that has wrapped the view's old lines anew."""
@@ -143,30 +151,32 @@ class LiveView:
             self._console.clear()
             self._live.start(refresh=True)
 
-    def report(self, worker: str, report: dict) -> None:
+    def report(self, worker: str, report: Report) -> None:
         """Take in what a worker has told the launcher; others, such as a spare, have no lane."""
         self._begin_anew_if_resized()
         if "_worker" not in worker:
             return
         lane = self._lanes.setdefault(worker, Lane(self._label(worker), self._now))
-        kind = report.get("kind")
-        if kind == "phase":
-            lane.enter(str(report.get("name")))
-        elif kind == "busy":
-            lane.shares.append(float(report.get("share", 0)))
-            lane.memory_mb = int(report.get("memory_mb", 0))
-            lane.cached, lane.to_cache = (
-                int(report.get("cached", 0)),
-                int(report.get("to_cache", 0)),
-            )
-            self._queue_depth = int(report.get("queue_depth", self._queue_depth))
-        elif kind == "metrics" and report.get("val_loss") is not None:
-            self._val_loss = float(report["val_loss"])
-        elif kind == "metrics" and "step_ms" in report:
-            self._metrics, self._told_s = report, self._now()
-            self._queue_depth = int(report.get("queue_depth", 0))
-            if report.get("loss") is not None:
-                self._losses.append(float(report["loss"]))
+        if isinstance(report, Phase):
+            lane.enter(report.name)
+        elif isinstance(report, Busy):
+            lane.shares.append(report.share)
+            lane.memory_mb = report.memory_mb
+            lane.cached, lane.to_cache = report.cached, report.to_cache
+            if report.queue_depth is not None:
+                self._queue_depth = report.queue_depth
+        elif isinstance(report, Metrics):
+            self._take_numbers(report)
+
+    def _take_numbers(self, report: Metrics) -> None:
+        validation, loss = number(report.record, "val_loss"), number(report.record, "loss")
+        if report.outlook is None:
+            self._val_loss = validation if math.isfinite(validation) else self._val_loss
+            return
+        self._record, self._outlook, self._told_s = report.record, report.outlook, self._now()
+        self._queue_depth = whole_number(report.record, "queue_depth")
+        if math.isfinite(loss):
+            self._losses.append(loss)
 
     def _label(self, worker: str) -> str:
         """data_worker-0 is "data GPU", the second of several "data GPU 1"."""
@@ -205,44 +215,41 @@ class LiveView:
         return _bar("queue", self._queue_depth / max(1, self._buffer_size), count, width)
 
     def _epoch_line(self, width: int) -> list[Text]:
-        metrics = self._metrics
-        if "epoch_done" not in metrics:
+        if self._outlook is None:
             return []
-        done = float(metrics["epoch_done"])
-        left_s = self._left(float(metrics.get("epoch_left_s", 0)))
-        return [_bar(f"epoch {metrics.get('epoch', 0)}", done,
-                     f" {done:.0%}, {clock(left_s)} left", width)]  # fmt: skip
+        done, left_s = self._outlook.epoch_done, self._left(self._outlook.epoch_left_s)
+        label = f"epoch {whole_number(self._record, 'epoch')}"
+        return [_bar(label, done, f" {done:.0%}, {clock(left_s)} left", width)]
 
     def _left(self, left_s: float) -> float:
         """Of a time that was true when the last numbers came."""
         return max(0.0, left_s - (self._now() - self._told_s))
 
     def _verdict_lines(self) -> list[Text]:
-        words = str(self._metrics.get("verdict") or "")
-        if not words:
+        outlook = self._outlook
+        if outlook is None or not outlook.verdict:
             return []
-        good = "waiting for: nothing" in words
-        return [Text(words, "green" if good else "bold yellow")]
+        return [Text(outlook.verdict, "bold yellow" if outlook.is_waiting else "green")]
 
     def _numbers(self) -> list[str]:
-        metrics, elapsed = self._metrics, clock(self._now() - self._started_s)
-        problems = str(self._tally)
-        if not metrics:
+        record, outlook = self._record, self._outlook
+        elapsed, problems = clock(self._now() - self._started_s), str(self._tally)
+        if outlook is None:
             return [problems, f"elapsed {elapsed}"]
-        parts = [f"step {int(metrics['step'])}"]
-        if metrics.get("total_steps"):
-            about = "~" if metrics.get("total_is_estimate") else ""
-            parts[0] += f"/{about}{int(metrics['total_steps'])}"
+        parts = [f"step {whole_number(record, 'step')}"]
+        if outlook.total_steps:
+            about = "~" if outlook.total_is_estimate else ""
+            parts[0] += f"/{about}{outlook.total_steps}"
         if self._losses:
             parts.append(f"loss {self._losses[-1]:.3f} {trend(self._losses)}".rstrip())
         if self._val_loss is not None:
             parts.append(f"validation {self._val_loss:.3f}")
-        if metrics.get("steps_per_s"):
-            parts.append(f"{float(metrics['steps_per_s']):.2f} steps/s")
-        parts.append(f"{float(metrics.get('audio_seconds_per_s') or 0):.0f} h of audio/h")
+        if outlook.steps_per_s:
+            parts.append(f"{outlook.steps_per_s:.2f} steps/s")
+        parts.append(f"{whole_number(record, 'audio_seconds_per_s')} h of audio/h")
         parts += [problems, f"elapsed {elapsed}"]
-        if metrics.get("left_s") is not None and metrics.get("steps_per_s"):
-            parts.append(f"left {clock(self._left(float(metrics['left_s'])))}")
+        if outlook.steps_per_s:
+            parts.append(f"left {clock(self._left(outlook.left_s))}")
         return parts
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from shared.console.tally import Tally
 from shared.diagnosis.steadiness import steadiness
+from shared.run.event_log import Restarted
+from shared.worker.contract import COMPILING
+from shared.worker.reports import Busy, LineKind, Phase, Report
 
 _WINDOWS = 120
 
@@ -21,21 +24,25 @@ class PlainLines:
         self._shares: dict[str, deque[float]] = {}  # by data process
         self._memory_mb: dict[str, int] = {}
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, kind: LineKind = LineKind.STORY) -> None:
         """Show a line; one of the steps with everything else that a person looks for."""
-        self._tally.note(text)
-        self._show(f"{text} · {self._data_side()}{self._tally}" if is_step(text) else text)
+        self._tally.note_line(kind)
+        is_step = kind is LineKind.STEP
+        self._show(f"{text} · {self._data_side()}{self._tally}" if is_step else text)
 
-    def report(self, worker: str, report: dict) -> None:
+    def event(self, event: Restarted) -> None:
+        """Take in that a worker was replaced."""
+        self._tally.note_restart()
+
+    def report(self, worker: str, report: Report) -> None:
         """Take in what a worker has told the launcher."""
-        kind = report.get("kind")
-        if kind == "phase" and report.get("name") == "compiling" and worker not in self._compiling:
-            self._compiling.add(worker)
-            self.say(f"⏳ {worker}: compiling; on a GPU this can take a minute or two")
-        elif kind == "busy" and worker.startswith("data_worker"):
-            shares = self._shares.setdefault(worker, deque(maxlen=_WINDOWS))
-            shares.append(float(report.get("share", 0)))
-            self._memory_mb[worker] = int(report.get("memory_mb", 0))
+        if isinstance(report, Phase) and report.name == COMPILING:
+            if worker not in self._compiling:
+                self._compiling.add(worker)
+                self.say(f"⏳ {worker}: compiling; on a GPU this can take a minute or two")
+        elif isinstance(report, Busy) and worker.startswith("data_worker"):
+            self._shares.setdefault(worker, deque(maxlen=_WINDOWS)).append(report.share)
+            self._memory_mb[worker] = report.memory_mb
 
     def _data_side(self) -> str:
         sides = []
@@ -44,8 +51,3 @@ class PlainLines:
             ratio = steady.ratio if steady else "–"
             sides.append(f"{worker} {self._memory_mb[worker]} MB, p5/p50 {ratio} · ")
         return "".join(sides)
-
-
-def is_step(text: str) -> bool:
-    """Whether a line is one of those that tell how far the run is."""
-    return text.startswith("   step ")

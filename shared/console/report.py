@@ -13,36 +13,36 @@ from shared.clock import clock
 from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config
 from shared.console import report_pictures
+from shared.console.numbers import number
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
-from shared.console.run_story import RunStory, number, read_run
+from shared.console.run_story import RunStory, read_run
+from shared.console.run_words import ending_in_words, restart_in_words
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
 from shared.run.directory import RunDirectory
 from shared.run.environment import versions_here
 from shared.run.files import write_file
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 _MOST_ROWS = 500
 
 
-def write_report(run_dir: str | os.PathLike, ending: str = "") -> Path:
+def write_report(run_dir: str | os.PathLike) -> Path:
     """Write report.html into the run directory and return its path.
-
-    Args:
-        ending: how the run ended, in a sentence; else what launcher.log says last.
 
     Raises:
         InputError: this is not a run directory, or it can't be written to.
     """
     story = read_run(run_dir)
     path = Path(run_dir) / "report.html"
-    write_file(path, report_page(story, ending or story.ending).encode())
+    write_file(path, report_page(story).encode())
     return path
 
 
-def report_page(story: RunStory, ending: str) -> str:
+def report_page(story: RunStory) -> str:
     """The whole page."""
-    parts = [_ending(ending), _facts(story)]
+    parts = [_ending(story), _facts(story)]
     if story.steps:
         parts += [
             section(
@@ -77,11 +77,20 @@ def report_page(story: RunStory, ending: str) -> str:
     return page(f"Run {story.name}", f"written {time.strftime('%Y-%m-%d %H:%M:%S')}", parts)
 
 
-def _ending(ending: str) -> str:
-    """How the run ended, without the sign in front of it, which not every font has."""
-    words = ending.partition("\n")[0].lstrip("🏁⏹❌ ")
-    tone = "bad" if ending.startswith("❌") else "good" if ending.startswith("🏁") else ""
-    return paragraph(words, tone) if words else ""
+_TONES = {EXIT_FINISHED: "good", EXIT_INTERRUPTED: ""}
+
+
+def _ending(story: RunStory) -> str:
+    """How the run ended, if it has."""
+    if story.ending is None:
+        return ""
+    words = _without_sign(ending_in_words(story.ending, str(story.path))).partition("\n")[0]
+    return paragraph(words, _TONES.get(story.ending.exit_code, "bad"))
+
+
+def _without_sign(line: str) -> str:
+    """A line of the terminal without the sign in front of it, which not every font has."""
+    return line.partition(" ")[2].lstrip()
 
 
 def _facts(story: RunStory) -> str:
@@ -114,6 +123,13 @@ def _facts(story: RunStory) -> str:
         (f"{len(story.restarts):,}", "restarts of a process"),
     ]
     return facts(pairs)
+
+
+def _date(time_s: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+    except (ValueError, OverflowError, OSError):
+        return ""  # no time that can be
 
 
 def _both(story: RunStory) -> str:
@@ -186,9 +202,13 @@ def _and_more(count: int, file: str) -> str:
 def _restarts(story: RunStory) -> str:
     if not story.restarts:
         return section("Restarts", paragraph("No process had to be started again.", "soft"))
+    rows = [
+        (_date(event.time_s), _without_sign(restart_in_words(event)))
+        for event in story.restarts[:_MOST_ROWS]
+    ]
     return section(
         f"Restarts: {len(story.restarts):,}",
-        table(("when", "what happened"), story.restarts[:_MOST_ROWS]),
+        table(("when", "what happened"), rows),
         _and_more(len(story.restarts), "launcher.log"),
     )
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from shared.console.numbers import number, numbers
 from shared.console.pictures import (
     BAD,
     DATA,
@@ -22,7 +23,7 @@ from shared.console.pictures import (
     legend_above,
     plain_ticks,
 )
-from shared.console.run_story import RunStory, number, numbers
+from shared.console.run_story import RunStory
 from shared.diagnosis.verdict import Measured, in_words
 from shared.diagnosis.wait_attribution import CAUSES
 

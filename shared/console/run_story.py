@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import math
 import statistics
-import time
 from pathlib import Path
 
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
+from shared.console.numbers import is_number
 from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
 from shared.run.environment import read_environment
+from shared.run.event_log import Ended, Restarted, Started, read_events
 
-_RESTART_WORDS = ("starting it again", "its spare takes over")
-_START = "📁"  # as the line begins that says where the run is, at every start
-_ENDINGS = ("🏁", "⏹", "❌")
-_STAMP_CHARACTERS = 20  # of a launcher.log line: its date and time
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
 
 
@@ -40,8 +36,8 @@ class RunStory:
     pauses_s: list[float]
     validations: list[dict]
     quarantine: list[dict]
-    restarts: list[tuple[str, str]]  # when, what was said
-    ending: str
+    restarts: list[Restarted]
+    ending: Ended | None  # of what was started last; None while that is not known
     versions: dict[str, str]  # that the run was made with; empty where nobody wrote them down
     devices: dict[str, list[str]]  # by role, the same
 
@@ -68,13 +64,13 @@ def read_run(run_dir: str | Path) -> RunStory:
         config = load_config(run.config)
     except TandemError:
         config = None  # of another version; its text is shown all the same
-    records = [record for record in _json_lines(run.metrics) if _is_number(record.get("step"))]
-    steps = [record for record in records if "step_ms" in record and _is_number(record.get("time"))]
-    said = _said(run.launcher_log)
-    starts_s = [_seconds(when) for when, line in said if line.startswith(_START)]
+    records = [record for record in _json_lines(run.metrics) if is_number(record.get("step"))]
+    steps = [record for record in records if "step_ms" in record and is_number(record.get("time"))]
+    events = read_events(run.events)
+    starts_s = [event.time_s for event in events if isinstance(event, Started)]
     clock_s, pauses_s = _running_clock([float(record["time"]) for record in steps], starts_s)
     versions, devices = read_environment(run)
-    endings = [line for _, line in said if line.startswith(_ENDINGS)]
+    last = events[-1] if events else None
     return RunStory(
         name=run.path.resolve().name,
         path=run.path,
@@ -83,31 +79,13 @@ def read_run(run_dir: str | Path) -> RunStory:
         steps=steps,
         clock_s=clock_s,
         pauses_s=pauses_s,
-        validations=[record for record in records if _is_number(record.get("val_loss"))],
+        validations=[record for record in records if is_number(record.get("val_loss"))],
         quarantine=_json_lines(run.quarantine),
-        restarts=[
-            (when, line) for when, line in said if any(words in line for words in _RESTART_WORDS)
-        ],
-        ending=endings[-1] if endings else "",
+        restarts=[event for event in events if isinstance(event, Restarted)],
+        ending=last if isinstance(last, Ended) else None,
         versions=versions,
         devices=devices,
     )
-
-
-def number(record: dict, name: str) -> float:
-    """A number of a record; NaN where it has none, so that a curve has a gap there."""
-    value = record.get(name)
-    return float(value) if _is_number(value) else float("nan")
-
-
-def numbers(record: dict, name: str) -> list[float]:
-    """A list of numbers of a record; anything else is none."""
-    value = record.get(name)
-    return [float(v) for v in value if _is_number(v)] if isinstance(value, list) else []
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _json_lines(path: Path) -> list[dict]:
@@ -125,23 +103,6 @@ def _json_lines(path: Path) -> list[dict]:
         if isinstance(record, dict):
             found.append(record)
     return found
-
-
-def _said(path: Path) -> list[tuple[str, str]]:
-    """When and what, of each line of launcher.log."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [(line[: _STAMP_CHARACTERS - 1], line[_STAMP_CHARACTERS:]) for line in lines]
-
-
-def _seconds(stamp: str) -> float:
-    """time.time() of a line of launcher.log; nan where it has no date."""
-    try:
-        return time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S"))
-    except ValueError:
-        return math.nan
 
 
 def _running_clock(times_s: list[float], starts_s: list[float]) -> tuple[list[float], list[float]]:

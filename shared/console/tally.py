@@ -1,6 +1,8 @@
-"""What has gone wrong in a run so far, counted from the lines of its story."""
+"""What has gone wrong in a run so far, counted from its reports and events."""
 
 from __future__ import annotations
+
+from shared.worker.reports import LineKind
 
 
 class Tally:
@@ -10,12 +12,12 @@ class Tally:
         """`left_out`: those that the preparation named."""
         self._left_out, self._restarts = left_out, 0
 
-    def note(self, text: str) -> None:
-        """Count what a line tells."""
-        if "starting it again" in text or "takes over" in text:
-            self._restarts += 1
-        if text.startswith("⚠️  Left out"):
-            self._left_out += 1
+    def note_line(self, kind: LineKind) -> None:
+        """Count a line that was said, if it tells of an utterance that is left out."""
+        self._left_out += kind is LineKind.LEFT_OUT
+
+    def note_restart(self) -> None:
+        self._restarts += 1
 
     def __str__(self) -> str:
         return f"left out {self._left_out} · restarts {self._restarts}"

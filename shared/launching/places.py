@@ -14,6 +14,7 @@ from pathlib import Path
 
 from shared.worker.contract import PARENT_VARIABLE, PIPE_VARIABLE, RECORD_VARIABLE
 from shared.worker.decoding_record import ReadingRecord
+from shared.worker.reports import Report, decode
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _READ_BYTES = 1 << 16
@@ -78,7 +79,7 @@ class WorkerProcess:
         arguments: list[str],
         environment: dict[str, str],
         log_path: Path,
-        on_report: Callable[[str, dict], None],
+        on_report: Callable[[str, Report], None],
         is_spare: bool = False,
     ):
         """Raises OSError where the system has no process, descriptor or place in the log for it."""
@@ -113,11 +114,8 @@ class WorkerProcess:
         return self.process.pid
 
     def _take_line(self, line: str) -> None:
-        try:
-            report = json.loads(line)
-        except ValueError:
-            return
-        if isinstance(report, dict) and isinstance(report.get("kind"), str):
+        report = decode(line)
+        if report is not None:
             self._on_report(self.name, report)
 
     def take_over(self, name: str, suspects: tuple[int, ...]) -> None:

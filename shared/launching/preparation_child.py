@@ -13,6 +13,7 @@ from shared.launching.foreground_child import ending_in_words
 from shared.launching.places import child_environment
 from shared.run.directory import RunDirectory
 from shared.task.registry import DEFAULT
+from shared.worker.contract import trouble_of
 
 
 def prepare_run(
@@ -60,8 +61,8 @@ def prepare_run(
         shown.clear()
         child.stdout.close()
     if status != 0:
-        words = ending_in_words(status)
-        raise TandemError(f"the preparation ended: {words}. Its log is {log_path}")
+        words = f"the preparation ended: {ending_in_words(status)}. Its log is {log_path}"
+        raise TandemError(words, trouble_of(status))
     return summary
 
 

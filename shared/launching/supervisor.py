@@ -26,6 +26,24 @@ import dataclasses
 import signal
 from collections import deque
 
+from shared.errors import Trouble
+from shared.launching.events_and_actions import (
+    Action,
+    AskToStop,
+    DumpStack,
+    Event,
+    Exited,
+    Finish,
+    GiveUp,
+    Kill,
+    Looked,
+    Replace,
+    Reported,
+    Spawn,
+    StopAsked,
+    TakeOver,
+    Tell,
+)
 from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
@@ -35,7 +53,9 @@ from shared.worker.contract import (
     STARTING,
     WAITING,
     status_in_words,
+    trouble_of,
 )
+from shared.worker.reports import Cause, Convicted, Failure, Phase
 
 RESTART_WINDOW_S = 600.0
 _BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -52,95 +72,18 @@ _SAME_FAILURES = 3  # of the model worker, one after the other, before it is bel
 
 
 @dataclasses.dataclass(frozen=True)
-class Reported:
-    worker: str
-    kind: str  # "phase", "progress", "convicted", "cause" (of a death) or "failure" (of the run)
-    now_s: float
-    text: str = ""  # of a phase its name, of a cause or failure its message
-    deadline_s: float = 0.0
-    count: int = 0  # of progress: how far it is
-    will_pass: bool = False  # of a cause: it may not be there the next time
+class _Why:
+    """Of a worker's end."""
 
+    words: str
+    trouble: Trouble = Trouble.OTHER
 
-@dataclasses.dataclass(frozen=True)
-class Exited:
-    worker: str
-    status: int  # as subprocess has it: negative for a signal
-    now_s: float
-    reading: tuple[int, ...] = ()  # rows of the index that it was decoding
+    @classmethod
+    def of_status(cls, status: int) -> _Why:
+        return cls(status_in_words(status), trouble_of(status))
 
-
-@dataclasses.dataclass(frozen=True)
-class Looked:
-    """What the system says of a process that lives."""
-
-    worker: str
-    is_stopped: bool  # by a signal
-    now_s: float
-
-
-@dataclasses.dataclass(frozen=True)
-class StopAsked:
-    now_s: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Ticked:
-    now_s: float
-
-
-Event = Reported | Exited | Looked | StopAsked | Ticked
-
-
-@dataclasses.dataclass(frozen=True)
-class Spawn:
-    worker: str
-    suspects: tuple[int, ...] = ()  # rows, one of which may have crashed the one before
-
-
-@dataclasses.dataclass(frozen=True)
-class TakeOver:
-    """The process `spare` goes on as `worker`."""
-
-    spare: str
-    worker: str
-    suspects: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class DumpStack:
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
-class AskToStop:
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Kill:
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
-class GiveUp:
-    """Do not wait for a process that SIGKILL does not end."""
-
-    worker: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Tell:
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Finish:
-    exit_code: int
-    cause: str
-
-
-Action = Spawn | TakeOver | DumpStack | AskToStop | Kill | GiveUp | Tell | Finish
+    def of_worker(self, name: str) -> _Why:
+        return _Why(f"{name}: {self.words}", self.trouble)
 
 
 @dataclasses.dataclass
@@ -157,22 +100,22 @@ class _Worker:
     killed_s: float | None = None  # the first SIGKILL
     count: int = 0  # of its progress, and since when it has not changed
     moved_s: float = 0.0
-    failure: str = ""
-    cause: str = ""  # of its end, in its own words
+    failure: _Why | None = None  # of the run, as this worker has it
+    cause: _Why | None = None  # of its end, in its own words
     last_cause: str = ""  # the same, of whichever process before it had any
     same_causes: int = 0  # in a row, without getting further between them
     furthest: int = 0  # that any of its processes got
     suspects: tuple[int, ...] = ()  # until its replacement has looked at them
     at_work: bool = False  # it has reported progress since it was started
     num_fruitless: int = 0  # deaths in a row before it got to work
-    in_vain: list[str] = dataclasses.field(default_factory=list)  # causes of deaths in a row
+    in_vain: list[_Why] = dataclasses.field(default_factory=list)  # causes of deaths in a row
     # without getting further between them
     deaths: deque = dataclasses.field(default_factory=deque)  # (when, cause), oldest first
 
 
-def _why(worker: _Worker, status: int) -> str:
+def _why(worker: _Worker, status: int) -> _Why:
     """Its own words for its end where it had any, else what the system says."""
-    return worker.cause or status_in_words(status)
+    return worker.cause or _Why.of_status(status)
 
 
 class Supervisor:
@@ -217,36 +160,37 @@ class Supervisor:
         return self._ticked(event.now_s)
 
     def _reported(self, event: Reported) -> list[Action]:
-        worker = self._workers[event.worker]
+        worker, report = self._workers[event.worker], event.report
         worker.heard_s = event.now_s
-        if event.kind == "phase":
-            worker.phase, worker.allowed_s = event.text, event.deadline_s
+        if isinstance(report, Phase):
+            worker.phase, worker.allowed_s = report.name, report.deadline_s
             worker.moved_s = event.now_s
-        elif event.kind == "failure":
-            worker.failure = worker.failure or event.text
-        elif event.kind == "convicted":
+        elif isinstance(report, Failure):
+            worker.failure = worker.failure or _Why(report.message, report.trouble)
+        elif isinstance(report, Convicted):
             if worker.deaths:
                 worker.deaths.pop()
             if worker.in_vain:
                 worker.in_vain.pop()
-        elif event.kind == "cause":
-            is_known = event.text == worker.last_cause and not event.will_pass
-            worker.cause = worker.last_cause = event.text
+        elif isinstance(report, Cause):
+            is_known = report.message == worker.last_cause and not report.will_pass
+            worker.cause = _Why(report.message, report.trouble)
+            worker.last_cause = report.message
             worker.same_causes = worker.same_causes + 1 if is_known else 1
         else:
-            self._note_progress(worker, event)
+            self._note_progress(worker, report.count, event.now_s)
         return []
 
     @staticmethod
-    def _note_progress(worker: _Worker, event: Reported) -> None:
+    def _note_progress(worker: _Worker, count: int, now_s: float) -> None:
         worker.at_work, worker.suspects = True, ()
-        if event.count != worker.count:
-            worker.count, worker.moved_s = event.count, event.now_s
+        if count != worker.count:
+            worker.count, worker.moved_s = count, now_s
         # A data worker counts from its own start, the model worker through the run.
-        if event.count > (worker.furthest if worker.role == "model" else 0):
+        if count > (worker.furthest if worker.role == "model" else 0):
             worker.in_vain.clear()
-        if event.count > worker.furthest:
-            worker.furthest, worker.same_causes = event.count, 0
+        if count > worker.furthest:
+            worker.furthest, worker.same_causes = count, 0
 
     def _exited(self, event: Exited) -> list[Action]:
         worker = self._workers[event.worker]
@@ -257,7 +201,7 @@ class Supervisor:
             return self._wind_down(event.now_s)
         if worker.role == "spare":
             return self._spare_exited(event, worker)
-        cause = worker.failure or f"{event.worker}: {_why(worker, event.status)}"
+        cause = worker.failure or _why(worker, event.status).of_worker(event.worker)
         if worker.role == "model" and event.status in (0, EXIT_INTERRUPTED):
             worker.state = "ended"
             words = "finished" if event.status == 0 else "interrupted; the checkpoint is saved"
@@ -270,20 +214,20 @@ class Supervisor:
         if worker.failure:
             worker.state = "ended"
             code = event.status if event.status in (1, 2) else 1
-            return self._end(Finish(code, cause), event.now_s)
+            return self._end(Finish(code, cause.words, cause.trouble), event.now_s)
         if worker.role == "model" and worker.same_causes >= _SAME_FAILURES:
             worker.state = "ended"
-            return self._end(Finish(1, f"{cause} ({worker.same_causes} times at the same batch)"),
-                             event.now_s)  # fmt: skip
+            words = f"{cause.words} ({worker.same_causes} times at the same batch)"
+            return self._end(Finish(1, words, cause.trouble), event.now_s)
         return self._replace(event.worker, worker, cause, event.now_s)
 
     def _spare_exited(self, event: Exited, spare: _Worker) -> list[Action]:
         """The run does not depend on a spare, so it never ends for one."""
-        cause = spare.failure or f"{event.worker}: {_why(spare, event.status)}"
+        cause = spare.failure or _why(spare, event.status).of_worker(event.worker)
         self._count_death(spare, cause, event.now_s)
         if spare.failure or self._too_many(event.worker, spare):
             spare.state = "ended"
-            return [Tell(f"⚠️  Going on without a spare: {cause}")]
+            return [Tell(f"⚠️  Going on without a spare: {cause.words}")]
         spare.state, spare.due_s = "backing-off", event.now_s + _delay_s(spare)
         return self._ticked(event.now_s)
 
@@ -301,37 +245,36 @@ class Supervisor:
             model.failure or model.phase not in (SPEAKING, CLOSING)
         ):
             cause = model.failure or _why(model, status)
-            words = f"stopped, but {self._model} did not save ({cause}); the last checkpoint stands"
-            self._ending = Finish(1, words)
+            words = f"stopped, but {self._model} did not save ({cause.words}); "
+            self._ending = Finish(1, f"{words}the last checkpoint stands", cause.trouble)
 
     @staticmethod
-    def _count_death(worker: _Worker, cause: str, now_s: float) -> None:
+    def _count_death(worker: _Worker, cause: _Why, now_s: float) -> None:
         worker.num_fruitless = 0 if worker.at_work else worker.num_fruitless + 1
         worker.in_vain.append(cause)
         worker.deaths.append((now_s, cause))
         while now_s - worker.deaths[0][0] > RESTART_WINDOW_S:
             worker.deaths.popleft()
 
-    def _too_many(self, name: str, worker: _Worker) -> str:
+    def _too_many(self, name: str, worker: _Worker) -> Finish | None:
         """Why a worker is not started again, or nothing while it may be."""
         allowed = f"more than --max-restarts {self._max_restarts} allows"
         if len(worker.deaths) > self._max_restarts:
-            return (
-                f"{name} ended {len(worker.deaths)} times within {RESTART_WINDOW_S / 60:g} minutes, "
-                f"{allowed}. First cause: {worker.deaths[0][1]}"
-            )
-        if len(worker.in_vain) > self._max_restarts:
-            return (
-                f"{name} ended {len(worker.in_vain)} times without getting any further, {allowed}. "
-                f"First cause: {worker.in_vain[0]}"
-            )
-        return ""
+            count, first = len(worker.deaths), worker.deaths[0][1]
+            often = f"{count} times within {RESTART_WINDOW_S / 60:g} minutes"
+        elif len(worker.in_vain) > self._max_restarts:
+            count, first = len(worker.in_vain), worker.in_vain[0]
+            often = f"{count} times without getting any further"
+        else:
+            return None
+        words = f"{name} ended {often}, {allowed}. First cause: {first.words}"
+        return Finish(1, words, first.trouble)
 
-    def _replace(self, name: str, worker: _Worker, cause: str, now_s: float) -> list[Action]:
+    def _replace(self, name: str, worker: _Worker, cause: _Why, now_s: float) -> list[Action]:
         self._count_death(worker, cause, now_s)
-        if message := self._too_many(name, worker):
+        if finish := self._too_many(name, worker):
             worker.state = "ended"
-            return self._end(Finish(1, message), now_s)
+            return self._end(finish, now_s)
         self.num_restarts += 1
         worker.state = "backing-off"
         if worker.role == "model":
@@ -339,11 +282,10 @@ class Supervisor:
                 if other.state == "ended" and other.role == "data":
                     other.state, other.due_s = "backing-off", now_s
         worker.due_s = now_s + _delay_s(worker)
-        worker.failure = ""
+        worker.failure = None
         actions = self._ticked(now_s)
         taken_over = any(isinstance(a, TakeOver) and a.worker == name for a in actions)
-        how = "its spare takes over" if taken_over else "starting it again"
-        return [Tell(f"⚠️  {cause}; {how}"), *actions]
+        return [Replace(name, cause.words, by_spare=taken_over), *actions]
 
     def _stop(self, now_s: float) -> list[Action]:
         if self._ending:
@@ -378,7 +320,7 @@ class Supervisor:
                 if worker.role != "spare" or self._is_wanted(name):
                     actions.append(self._start(name, worker, now_s))
             elif worker.state == "running" and (hang := self._hang(worker, now_s)):
-                worker.state, worker.due_s, worker.cause = "dumping", now_s + _DUMP_S, hang
+                worker.state, worker.due_s, worker.cause = "dumping", now_s + _DUMP_S, _Why(hang)
                 actions += [Tell(f"⚠️  {name}: {hang}; its stack is in its log"), DumpStack(name)]
             elif worker.state in ("dumping", "stopping") and self._is_unkillable(worker, now_s):
                 return [*actions, *self._give_up(name, now_s)]
@@ -386,7 +328,8 @@ class Supervisor:
                 worker.due_s = now_s + _DUMP_S
                 worker.killed_s = worker.killed_s or now_s
                 if worker.role == "model" and worker.state == "stopping":
-                    worker.cause = worker.cause or f"not done after {_STOP_MODEL_S:.0f} s, so ended"
+                    late = f"not done after {_STOP_MODEL_S:.0f} s, so ended"
+                    worker.cause = worker.cause or _Why(late)
                 actions.append(Kill(name))
         return actions
 
@@ -411,7 +354,7 @@ class Supervisor:
         )
 
     def _start(self, name: str, worker: _Worker, now_s: float) -> Action:
-        worker.state, worker.heard_s, worker.at_work, worker.cause = "running", now_s, False, ""
+        worker.state, worker.heard_s, worker.at_work, worker.cause = "running", now_s, False, None
         worker.stopped_since_s = worker.killed_s = None
         worker.count, worker.moved_s = 0, now_s
         spare = self._workers.get(self._spares.get(name, ""))

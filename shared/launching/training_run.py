@@ -11,14 +11,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from shared.clock import machine_s
 from shared.config.settings import Config
+from shared.console.run_words import restart_in_words
 from shared.devices.gpus import Gpu, Placement, worker_environment
-from shared.launching import supervisor as supervision
+from shared.errors import Trouble
+from shared.launching import events_and_actions as orders
 from shared.launching.places import WorkerProcess
 from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
+from shared.launching.supervisor import Supervisor
 from shared.run.directory import RunDirectory
+from shared.run.event_log import Restarted
 from shared.stream.endpoints import default_endpoint, remove_socket
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
@@ -27,6 +32,7 @@ from shared.worker.contract import (
     START_VARIABLE,
     SUSPECTS_VARIABLE,
 )
+from shared.worker.reports import Cause, LineKind, Report, Said
 
 MODEL_WORKER = "model_worker"
 _TICK_S = 0.25
@@ -43,6 +49,7 @@ class RunResult:
     run_dir: str
     num_restarts: int
     at_once: bool = False  # a second Ctrl-C: nothing more is to be done
+    trouble: Trouble = Trouble.OTHER  # what sort of cause it is
 
     @property
     def finished(self) -> bool:
@@ -58,6 +65,12 @@ class RunResult:
             return [json.loads(line) for line in file if line.endswith("}\n")]
 
 
+class Say(Protocol):
+    """Takes a line of the run's story, and what sort of line it is."""
+
+    def __call__(self, text: str, kind: LineKind = LineKind.STORY) -> None: ...
+
+
 class TrainingRun:
     """Starts and watches the workers of a prepared run."""
 
@@ -66,10 +79,11 @@ class TrainingRun:
         config: Config,
         run: RunDirectory,
         placement: Placement,
-        say: Callable[[str], None],
+        say: Say,
         started_s: float,
-        on_report: Callable[[str, dict], None] = lambda worker, report: None,
+        on_report: Callable[[str, Report], None] = lambda worker, report: None,
         model_command: tuple[str, ...] = ("model_worker",),
+        on_event: Callable[[Restarted], None] = lambda event: None,
     ):
         """`say` takes lines of the run's story, `on_report` everything that workers tell.
 
@@ -77,6 +91,7 @@ class TrainingRun:
         `model_command` is the module that is the model process, and flags of its own.
         """
         self._on_report = on_report
+        self._on_event = on_event
         self._model_command = model_command
         self._config = config
         self._run = run
@@ -85,7 +100,7 @@ class TrainingRun:
         self._started_s = machine_s() - (time.time() - started_s)
         self._data_gpus = self._data_worker_gpus()
         self._spare_gpus, spares = self._spares()
-        self._supervisor = supervision.Supervisor(
+        self._supervisor = Supervisor(
             list(self._data_gpus), MODEL_WORKER, config.run.max_restarts, spares
         )
         self._children: dict[str, WorkerProcess] = {}
@@ -94,7 +109,7 @@ class TrainingRun:
         self._stops: list[int] = []
         self._stopping = self._stopped_at_once = False
         self._looked_s = 0.0
-        self._finish: supervision.Finish | None = None
+        self._finish: orders.Finish | None = None
 
     def _data_worker_gpus(self) -> dict[str, Gpu | None]:
         gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
@@ -120,7 +135,7 @@ class TrainingRun:
         self._selector.register(wake_read, selectors.EVENT_READ, None)
         try:
             while self._finish is None:
-                self._act(supervision.Ticked(time.monotonic()))
+                self._act(orders.Ticked(time.monotonic()))
                 for key, _ in self._selector.select(_TICK_S):
                     if key.data is None:
                         os.read(wake_read, 4096)
@@ -144,12 +159,13 @@ class TrainingRun:
             str(self._run.path),
             self._supervisor.num_restarts,
             self._stopped_at_once,
+            self._finish.trouble,
         )
 
     def stop(self) -> None:
         """End the run as SIGTERM does: the step is finished and saved. For use in `on_report`."""
         self._stopping = True
-        self._act(supervision.StopAsked(time.monotonic()))
+        self._act(orders.StopAsked(time.monotonic()))
 
     def _note_stop(self, number: int, frame: object) -> None:
         self._stops.append(number)
@@ -159,11 +175,11 @@ class TrainingRun:
         for number in stops:
             if number == signal.SIGINT and self._stopping:
                 self._say("⏹  Stopped at once; the last checkpoint stands")
-                self._finish = supervision.Finish(EXIT_INTERRUPTED, "stopped at once")
+                self._finish = orders.Finish(EXIT_INTERRUPTED, "stopped at once")
                 self._stopped_at_once = True
                 return
             was_stopping, self._stopping = self._stopping, True
-            self._act(supervision.StopAsked(time.monotonic()))
+            self._act(orders.StopAsked(time.monotonic()))
             if not was_stopping:
                 name = signal.Signals(number).name
                 self._say(
@@ -181,7 +197,7 @@ class TrainingRun:
                     child.reader.drain()
                 del self._children[name]
                 reading = child.was_reading()
-                self._act(supervision.Exited(name, status, time.monotonic(), reading))
+                self._act(orders.Exited(name, status, time.monotonic(), reading))
 
     def _look_at_children(self) -> None:
         now_s = time.monotonic()
@@ -189,49 +205,38 @@ class TrainingRun:
             return
         self._looked_s = now_s
         for name, child in list(self._children.items()):
-            self._act(supervision.Looked(name, child.is_stopped(), now_s))
+            self._act(orders.Looked(name, child.is_stopped(), now_s))
 
-    def _take_report(self, name: str, report: dict) -> None:
-        kind, now_s = report["kind"], time.monotonic()
+    def _take_report(self, name: str, report: Report) -> None:
         self._on_report(name, report)
-        if kind == "say":
-            self._say(str(report.get("text", "")))
-        elif kind == "phase":
-            event = supervision.Reported(
-                name, kind, now_s, str(report.get("name")), float(report.get("deadline_s", 0))
-            )
-            self._act(event)
-        elif kind == "failure":
-            self._act(supervision.Reported(name, kind, now_s, str(report.get("message"))))
-        elif kind == "cause":
-            words, will_pass = str(report.get("message")), bool(report.get("will_pass"))
-            self._act(supervision.Reported(name, kind, now_s, words, will_pass=will_pass))
-        elif kind == "convicted":
-            self._act(supervision.Reported(name, kind, now_s))
-        elif kind == "progress":  # nothing else is: a worker whose work hangs can tell much
-            count = report.get("count")
-            self._act(supervision.Reported(
-                name, kind, now_s, count=count if isinstance(count, int) else 0
-            ))  # fmt: skip
+        if isinstance(report, Said):
+            self._say(report.text, report.kind_of_line)
+        elif isinstance(report, orders.Deciding):
+            self._act(orders.Reported(name, report, time.monotonic()))
 
-    def _act(self, event: supervision.Event) -> None:
+    def _act(self, event: orders.Event) -> None:
         for action in self._supervisor.handle(event):
-            if isinstance(action, supervision.Finish):
+            if isinstance(action, orders.Finish):
                 self._finish = action
-            elif isinstance(action, supervision.Tell):
+            elif isinstance(action, orders.Tell):
                 self._say(action.text)
-            elif isinstance(action, supervision.Spawn):
+            elif isinstance(action, orders.Replace):
+                cause, by_spare = action.cause, action.by_spare
+                event = Restarted(time.time(), action.worker, cause, by_spare)
+                self._on_event(event)
+                self._say(restart_in_words(event))
+            elif isinstance(action, orders.Spawn):
                 self._spawn(action.worker, action.suspects)
-            elif isinstance(action, supervision.TakeOver):
+            elif isinstance(action, orders.TakeOver):
                 child = self._children[action.worker] = self._children.pop(action.spare)
                 child.take_over(action.worker, action.suspects)
             elif action.worker in self._children:
                 child = self._children[action.worker]
-                if isinstance(action, supervision.DumpStack):
+                if isinstance(action, orders.DumpStack):
                     child.dump_stack()
-                elif isinstance(action, supervision.AskToStop):
+                elif isinstance(action, orders.AskToStop):
                     child.send_signal(signal.SIGTERM)
-                elif isinstance(action, supervision.GiveUp):
+                elif isinstance(action, orders.GiveUp):
                     self._forget(action.worker)
                 else:
                     child.send_signal(signal.SIGKILL)
@@ -263,8 +268,8 @@ class TrainingRun:
             )
         except OSError as error:  # no memory, processes or descriptors left, for now
             now_s, words = time.monotonic(), f"it could not be started ({error.strerror})"
-            self._act(supervision.Reported(name, "cause", now_s, words, will_pass=True))
-            self._act(supervision.Exited(name, 1, now_s))
+            self._act(orders.Reported(name, Cause(words, will_pass=True), now_s))
+            self._act(orders.Exited(name, 1, now_s))
             return
         self._spawned.add(name)
         self._children[name] = child

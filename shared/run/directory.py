@@ -42,6 +42,7 @@ class RunDirectory:
         self.samples = self.path / "samples"
         self.tensorboard = self.path / "tensorboard"
         self.launcher_log = self.path / "launcher.log"
+        self.events = self.path / "events.jsonl"
 
     def log_of(self, worker: str) -> Path:
         return self.path / f"{worker}.log"

@@ -107,7 +107,8 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
 def start_over(directory: RunDirectory) -> None:
     """--fresh: set the old checkpoints and samples aside, and begin the logs again."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    for kept in (directory.checkpoints, directory.samples, directory.launcher_log):
+    logs = (directory.launcher_log, directory.events)
+    for kept in (directory.checkpoints, directory.samples, *logs):
         if kept.exists():
             kept.rename(kept.with_name(f"{kept.stem}-{stamp}{kept.suffix}"))
     for log in (directory.metrics, directory.audit, directory.path / "skipped.jsonl"):

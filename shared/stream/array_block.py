@@ -6,6 +6,7 @@ are small: as one frame, a batch moves about a fifth faster than as one frame fo
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -67,3 +68,12 @@ class ArrayBlock(dict[str, np.ndarray]):
 
     def __setitem__(self, name: str, array: np.ndarray) -> None:
         raise TypeError(f"{name} is a part of its block: write into it, it can't be replaced.")
+
+
+def digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over the arrays of a batch: names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()

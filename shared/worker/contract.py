@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from shared.errors import Trouble
+
 # What a worker finds in its environment where a launcher has started it.
 ROLE_VARIABLE = "TANDEM_ROLE"  # "data" or "model"; absent where a person started it
 PARENT_VARIABLE = "TANDEM_LAUNCHER_PID"  # with whom it dies
@@ -40,3 +42,8 @@ def signal_name(number: int) -> str:
 def status_in_words(status: int) -> str:
     """How a process ended, from its status as subprocess has it: negative for a signal."""
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
+
+
+def trouble_of(status: int) -> Trouble:
+    """What sort of end a status tells of, where the process has not said why."""
+    return Trouble.KILLED if status == -signal.SIGKILL else Trouble.OTHER

@@ -1,7 +1,7 @@
 """What a worker tells the launcher: its phase, its progress, its numbers, its failure.
 
-One JSON object a line through a pipe that the launcher made. A worker that was started by hand has
-no pipe: what it would have the launcher say, it says itself.
+Each kind of report is a dataclass, and one line through a pipe that the launcher made. A worker that
+was started by hand has no pipe: what it would have the launcher say, it says itself.
 
 A launcher whose terminal is held (Ctrl-S, a pager) does not read. The pipe then fills up, and what
 the next report of its kind replaces is left out; the rest waits here.
@@ -9,18 +9,162 @@ the next report of its kind replaces is left out; the rest waits here.
 
 from __future__ import annotations
 
-import json
+import enum
 import os
 import select
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
+from shared.devices.device_facts import DeviceFacts
+from shared.errors import Trouble
+from shared.run.typed_lines import decoder, encode
 from shared.worker.contract import PIPE_VARIABLE
 
-_REPLACEABLE = frozenset({"busy", "metrics", "progress"})
-_LAST_WORDS = frozenset({"cause", "failure"})
+
+class LineKind(enum.StrEnum):
+    """What a line of the run's story is, for those who show it."""
+
+    STORY = "story"
+    STEP = "step"  # how far the run is; a live view shows that itself
+    LEFT_OUT = "left out"  # one more utterance is not used any more
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What it is at. Silence or a standing counter for longer than the deadline is a hang."""
+
+    name: str
+    deadline_s: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far it is: the one report that shows that work is done."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line that belongs on the user's terminal."""
+
+    text: str
+    kind_of_line: LineKind = LineKind.STORY
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Its device over the last second, and what it holds."""
+
+    share: float
+    memory_mb: int = 0
+    cached: int = 0  # of a data worker: utterances whose features need not be made again
+    to_cache: int = 0  # of so many
+    queue_depth: int | None = None  # of the model worker
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is left of the epoch and of the run, and what it waits for."""
+
+    epoch_done: float
+    epoch_left_s: float
+    total_steps: int
+    total_is_estimate: bool
+    left_s: float
+    steps_per_s: float | None  # None while it is not known
+    verdict: str  # in words; empty while nothing is known
+    is_waiting: bool  # whether the verdict names something
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """A line of metrics.jsonl; with an outlook where it is that of a step."""
+
+    record: dict[str, Any]
+    outlook: Outlook | None = None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why this worker is about to end, and whether its replacement may have more luck."""
+
+    message: str
+    will_pass: bool
+    trouble: Trouble = Trouble.OTHER
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the run can't go on."""
+
+    message: str
+    trouble: Trouble = Trouble.OTHER
+
+
+@dataclass(frozen=True)
+class Convicted:
+    """Rows of the index whose files crash a decoder: its predecessor's death counts for nothing."""
+
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Of a check: what a process sees of its device."""
+
+    facts: DeviceFacts
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Of a check: how a forward pass went."""
+
+    finite: bool
+    device: str  # where its result lies
+    num_parameters: int
+    build_ms: float
+    forward_ms: float
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Of a check: the arrays that the data process made, and where."""
+
+    sha256: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Of a check: the same arrays on the model process's device."""
+
+    sha256: str
+    device: str
+    num_bytes: int
+    copy_ms: float
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of a measurement: how fast one side is, or both in turns."""
+
+    what: str  # sequential, data or model
+    measured: dict[str, Any]  # as PaceMeter has it
+
+
+Report = (
+    Phase | Progress | Said | Busy | Metrics | Cause | Failure | Convicted
+    | Device | Forward | Sent | Arrived | Pace
+)  # fmt: skip
+
+decode = decoder(Report.__args__)  # a line to its report; None for any other line
+
+_REPLACEABLE = (Busy, Metrics, Progress)
+_LAST_WORDS = (Cause, Failure)
 _LAST_WORDS_S = 2.0  # that a worker waits before it ends unheard
 _MOST_WAITING = 1000  # lines; who said more than that has been unheard for hours
 
@@ -40,17 +184,18 @@ class Reporter:
         value = os.environ.get(PIPE_VARIABLE)
         return cls(int(value) if value else None)
 
-    def tell(self, kind: str, **fields: Any) -> None:
+    def tell(self, report: Report) -> None:
         if self._descriptor is None:
             return
-        line = json.dumps({"kind": kind, "time": time.time(), **fields}).encode() + b"\n"
-        until_s = time.monotonic() + (_LAST_WORDS_S if kind in _LAST_WORDS else 0.0)
+        line = encode(report)
+        is_replaceable = isinstance(report, _REPLACEABLE)
+        until_s = time.monotonic() + (_LAST_WORDS_S if isinstance(report, _LAST_WORDS) else 0.0)
         with self._lock:
             try:
-                if not self._write_waiting(until_s) and kind in _REPLACEABLE:
+                if not self._write_waiting(until_s) and is_replaceable:
                     return
                 self._waiting.append(line)
-                if not self._write_waiting(until_s) and kind in _REPLACEABLE:
+                if not self._write_waiting(until_s) and is_replaceable:
                     self._waiting.clear()  # it alone: all before it is written
             except OSError:
                 self._descriptor = None  # the launcher is gone, and so are we in a moment
@@ -75,24 +220,15 @@ class Reporter:
         return True
 
     def phase(self, name: str, deadline_s: float) -> None:
-        """Declare a phase: silence or a standing counter for longer than this is a hang."""
-        self.tell("phase", name=name, deadline_s=deadline_s)
+        self.tell(Phase(name, deadline_s))
 
     def progress(self, count: int) -> None:
-        self.tell("progress", count=count)
+        self.tell(Progress(count))
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, kind: LineKind = LineKind.STORY) -> None:
         """A line that belongs on the user's terminal."""
         try:
             print(text, flush=True)
         except OSError:
             pass  # a log on a full disk is no reason to end a run
-        self.tell("say", text=text)
-
-    def cause(self, words: str, will_pass: bool) -> None:
-        """Why this worker is about to end, and whether its replacement may have more luck."""
-        self.tell("cause", message=words, will_pass=will_pass)
-
-    def failure(self, message: str) -> None:
-        """Why the run can't go on."""
-        self.tell("failure", message=message)
+        self.tell(Said(text, kind))

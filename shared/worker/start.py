@@ -17,13 +17,13 @@ from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
 from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
-from shared.errors import GpuError, InputError, TandemError
+from shared.errors import GpuError, InputError, TandemError, Trouble
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import check_same_task
 from shared.task.registry import DEFAULT, Task
 from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE
 from shared.worker.process_guard import guard_worker
-from shared.worker.reports import Reporter
+from shared.worker.reports import Cause, Failure, Reporter
 
 log = logging.getLogger(__name__)
 
@@ -184,31 +184,34 @@ def begin_worker() -> None:
     )
 
 
-def run_worker(work: Callable[[Reporter], int]) -> int:
-    """Do a worker's work; returns its exit status. The launcher is told why, where it failed."""
-    reporter = Reporter.from_environment()
-    try:
-        return work(reporter)
-    except TandemError as error:
-        reporter.failure(str(error))
-        print(f"❌ {error}", file=sys.stderr)
-        return error.exit_code
-    except Exception as error:
-        log.exception("this process can't go on")
-        # Storage may answer again; the same batch and the same code fail again.
-        words = failure_in_words(error)
-        if words == _OUT_OF_MEMORY:
-            words += _NEEDS_LESS
-        reporter.cause(words, will_pass=isinstance(error, OSError))
-        return 1
-
-
-_STANDARD_OUTPUT = 1  # of a worker that the launcher started: its log
 _OUT_OF_MEMORY = "out of memory"
 _NEEDS_LESS = (
     ". A smaller --batch-size (with --grad-accum to make up for it), a smaller --model-size or a "
     "lower --max-seconds needs less; give another --run-dir with it"
 )
+
+
+def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = _NEEDS_LESS) -> int:
+    """Do a worker's work; returns its exit status. The launcher is told why, where it failed."""
+    reporter = Reporter.from_environment()
+    try:
+        return work(reporter)
+    except TandemError as error:
+        reporter.tell(Failure(str(error), error.trouble))
+        print(f"❌ {error}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        log.exception("this process can't go on")
+        # Storage may answer again; the same batch and the same code fail again.
+        words, trouble = failure_in_words(error), _trouble_of(error)
+        if trouble is Trouble.MEMORY:
+            words += if_out_of_memory
+        reporter.tell(Cause(words, will_pass=isinstance(error, OSError), trouble=trouble))
+        return 1
+
+
+_STANDARD_OUTPUT = 1  # of a worker that the launcher started: its log
+_WORDS_OF_DEVICES = ("CUDA", "cuDNN", "GPU", "driver")
 # Of a stack that TensorFlow puts into its message: one frame, with the source below it if any.
 _FRAME = re.compile(r'^([ \t]*)File ".*(?:\n\1[ \t]+\S.*)*', re.MULTILINE)
 _NODES = re.compile(r"\[\[\{\{.*?\]\]|\{\{.*?\}\}|\[Op:[^\]]*\](?: name:.*)?")
@@ -218,12 +221,26 @@ _SAYS_NOTHING = (
 )  # fmt: skip
 
 
+def _is_want_of_memory(error: Exception) -> bool:
+    kind = type(error).__name__  # TensorFlow's is not known here
+    is_memory = kind in ("ResourceExhaustedError", "MemoryError")
+    return is_memory or _OUT_OF_MEMORY in str(error).lower().replace("_", " ")
+
+
+def _trouble_of(error: Exception) -> Trouble:
+    """What sort of thing a failure is about; of TensorFlow's errors only the words tell."""
+    if _is_want_of_memory(error):
+        return Trouble.MEMORY
+    if any(word in str(error) for word in _WORDS_OF_DEVICES):
+        return Trouble.DEVICE
+    return Trouble.OTHER
+
+
 def failure_in_words(error: Exception) -> str:
     """An unexpected failure in a line: the first of its message that says something."""
-    kind, text = type(error).__name__, str(error)
-    is_memory = kind in ("ResourceExhaustedError", "MemoryError")  # TensorFlow's is not known here
-    if is_memory or _OUT_OF_MEMORY in text.lower().replace("_", " "):
+    if _is_want_of_memory(error):
         return _OUT_OF_MEMORY
+    kind, text = type(error).__name__, str(error)
     lines = [line.strip() for line in _NODES.sub("", _FRAME.sub("", text)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
     words = f"{kind}: {lines[0].removeprefix(f'{kind}: ')[:200]}" if lines else kind

@@ -18,6 +18,7 @@ from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.reports import Metrics, Pace, Report
 
 # Never to an end of its own: no validation, no save, epochs for weeks.
 _ENDLESS = TrainingConfig(epochs=1_000_000, validate_every=0, checkpoint_every=0, log_every=5)
@@ -56,10 +57,10 @@ class BenchRun:
         """
         paces: dict[str, dict] = {}
 
-        def take(worker: str, report: dict) -> None:
-            if report["kind"] == "pace":
-                paces[report["what"]] = report
-                on_pace(report["what"], report)
+        def take(worker: str, report: Report) -> None:
+            if isinstance(report, Pace):
+                paces[report.what] = report.measured
+                on_pace(report.what, report.measured)
 
         command = ("model_worker.checks.pace_check", "--seconds", str(seconds), "--what", *what)
         self._run(lambda: TrainingRun(*self._start(), take, command))
@@ -78,7 +79,7 @@ class BenchRun:
         shapes = self._config.data.max_buckets
         watch = StepWatch(seconds, WARM_UP_BATCHES_PER_SHAPE * shapes)
 
-        def take(worker: str, report: dict) -> None:
+        def take(worker: str, report: Report) -> None:
             if watch.take(report):
                 run.stop()
 
@@ -95,7 +96,7 @@ class BenchRun:
         said = open(self._directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
         return (
             self._config, self._directory, self._placement,
-            lambda text: print(text, file=said, flush=True), time.time(),
+            lambda text, kind=None: print(text, file=said, flush=True), time.time(),
         )  # fmt: skip
 
     def _run(self, make: Callable[[], TrainingRun], watch: StepWatch | None = None) -> None:
@@ -123,21 +124,22 @@ class StepWatch:
             self._records[-1]["time"] - self._before["time"] >= self._seconds
         )
 
-    def take(self, report: dict) -> bool:
+    def take(self, report: Report) -> bool:
         """Take in what a worker tells; True when it was enough."""
-        if report["kind"] != "metrics" or "step_ms" not in report or self.is_over:
+        if not isinstance(report, Metrics) or report.outlook is None or self.is_over:
             return False
+        record = report.record
         if self._first_s is None:
-            self._first_s = report["time"]
+            self._first_s = record["time"]
         if self._before is not None:
-            self._records.append(report)
-        elif self._is_warm(report):
-            self._before = report
+            self._records.append(record)
+        elif self._is_warm(record):
+            self._before = record
         return self.is_over
 
-    def _is_warm(self, report: dict) -> bool:
-        passed_s = report["time"] - self._first_s
-        return passed_s >= self._warm_up_s and report["step"] >= self._warm_up_batches
+    def _is_warm(self, record: dict) -> bool:
+        passed_s = record["time"] - self._first_s
+        return passed_s >= self._warm_up_s and record["step"] >= self._warm_up_batches
 
     def pace(self) -> dict:
         """What was measured. What only came out of a queue that was full before does not count."""

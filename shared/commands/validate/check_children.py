@@ -5,12 +5,16 @@ from __future__ import annotations
 import selectors
 import signal
 import time
+from typing import TypeVar
 
 from shared.devices.gpus import Gpu, worker_environment
-from shared.errors import TandemError
+from shared.errors import TandemError, Trouble
 from shared.launching.places import WorkerProcess
 from shared.run.directory import RunDirectory
-from shared.worker.contract import ROLE_VARIABLE
+from shared.worker.contract import ROLE_VARIABLE, signal_name, trouble_of
+from shared.worker.reports import Cause, Failure, Report
+
+Heard = TypeVar("Heard", bound=Report)
 
 _MODULES = {"data": "data_worker.checks.device_check", "model": "model_worker.checks.device_check"}
 _ENDPOINT_FLAGS = {"data": "--connect", "model": "--listen"}
@@ -21,7 +25,7 @@ class CheckChildren:
 
     def __init__(self, run: RunDirectory, gpus: dict[str, Gpu], endpoint: str):
         self._selector = selectors.DefaultSelector()
-        self._heard: dict[tuple[str, str], dict] = {}
+        self._heard: dict[tuple[str, type], Report] = {}
         self._children: dict[str, WorkerProcess] = {}
         for role, module in _MODULES.items():
             arguments = ["-m", module, "--run", str(run.path), "--gpu", str(gpus[role].index)]
@@ -46,11 +50,11 @@ class CheckChildren:
                 child.reader.drain()
         self._selector.close()
 
-    def _take(self, role: str, report: dict) -> None:
-        self._heard[role, report["kind"]] = report
+    def _take(self, role: str, report: Report) -> None:
+        self._heard[role, type(report)] = report
 
-    def wait_for(self, role: str, kind: str, deadline_s: float) -> dict:
-        """What the process of this role reports as `kind`.
+    def wait_for(self, role: str, kind: type[Heard], deadline_s: float) -> Heard:
+        """The report of this kind by the process of this role.
 
         Raises:
             TandemError: either process failed or ended first, or it took too long.
@@ -59,24 +63,26 @@ class CheckChildren:
         while (role, kind) not in self._heard:
             self._raise_failure()
             if time.monotonic() > until_s:
-                raise TandemError(f"the {role} process said nothing for {deadline_s:g} s.")
+                words = f"the {role} process said nothing for {deadline_s:g} s."
+                raise TandemError(words, Trouble.SILENCE)
             for key, _ in self._selector.select(0.25):
                 if not key.data.read():
                     self._selector.unregister(key.fd)
             child = self._children[role]
             if child.reader.is_closed and (role, kind) not in self._heard:
                 self._raise_failure()
-                raise TandemError(f"the {role} process {_how(child.process.wait())}.")
+                status = child.process.wait()
+                raise TandemError(f"the {role} process {_how(status)}.", trouble_of(status))
         return self._heard[role, kind]
 
     def _raise_failure(self) -> None:
         for role in _MODULES:
-            if (role, "failure") in self._heard:
-                message = str(self._heard[role, "failure"].get("message"))
-                raise TandemError(f"in the {role} process: {message}")
+            for kind in (Failure, Cause):
+                if found := self._heard.get((role, kind)):
+                    raise TandemError(f"in the {role} process: {found.message}", found.trouble)
 
 
 def _how(status: int) -> str:
     if status < 0:
-        return f"was ended by {signal.Signals(-status).name}"
+        return f"was ended by {signal_name(-status)}"
     return f"ended with status {status}"

@@ -12,13 +12,14 @@ from shared.commands.validate.check_children import CheckChildren
 from shared.commands.validate.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
-from shared.devices.device_facts import misplaced, not_apart
+from shared.devices.device_facts import Misplaced, misplaced, not_apart
 from shared.devices.gpus import Gpu, Placement, driver_version, place
-from shared.errors import GpuError, TandemError
+from shared.errors import GpuError, TandemError, Trouble
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.reports import Arrived, Device, Forward, LineKind, Metrics, Report, Sent
 
 _NUM_STEPS = 3
 _STAGE_DEADLINE_S = 240.0
@@ -121,58 +122,57 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     """The second half of 2: each process sees exactly its GPU, and takes memory as it needs it."""
     facts = {}
     for role in ("data", "model"):
-        facts[role] = children.wait_for(role, "device", _STAGE_DEADLINE_S)
+        facts[role] = children.wait_for(role, Device, _STAGE_DEADLINE_S).facts
     complaint = (
         misplaced("data", gpus["data"], facts["data"])
         or misplaced("model", gpus["model"], facts["model"])
         or not_apart(facts["data"], facts["model"])
     )
     if complaint:
-        raise CheckFailed(f"{complaint}.", _remedy_of(complaint))
+        raise CheckFailed(f"{complaint.words}.", _REMEDY_OF[complaint.kind])
     return [
         f"{role} process: {gpus[role].name}, physical GPU {gpus[role].physical_index} → /GPU:0"
         for role in ("data", "model")
     ]
 
 
-def _remedy_of(complaint: str) -> str:
-    if "memory" in complaint:
-        return ("Unset TF_FORCE_GPU_ALLOW_GROWTH, and install the TensorFlow that this was tried "
-                "with: make -B setup")  # fmt: skip
-    if "cores" in complaint:
-        return ("Let this shell use more cores (taskset, or the container's settings), or go on "
-                "without it.")  # fmt: skip
-    return ("Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
-            "pip install --editable '.[gpu]'")  # fmt: skip
+_REMEDY_OF = {
+    Misplaced.MEMORY: "Unset TF_FORCE_GPU_ALLOW_GROWTH, and install the TensorFlow that this was "
+    "tried with: make -B setup",
+    Misplaced.CORES: "Let this shell use more cores (taskset, or the container's settings), or go "
+    "on without it.",
+    Misplaced.GPUS: "Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
+    "pip install --editable '.[gpu]'",
+}
 
 
 def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
     """3: the model is built, and computes on its GPU."""
-    facts = children.wait_for("model", "forward", _STAGE_DEADLINE_S)
-    _check_device("the model", facts["device"], gpu)
-    if not facts["finite"]:
+    facts = children.wait_for("model", Forward, _STAGE_DEADLINE_S)
+    _check_device("the model", facts.device, gpu)
+    if not facts.finite:
         raise CheckFailed(
             "the forward pass gave numbers that are not finite.",
             "Update the GPU's driver; if it persists, the GPU may be faulty.",
         )
-    size, build_s = facts["num_parameters"] / 1e6, facts["build_ms"] / 1000
-    forward_s = facts["forward_ms"] / 1000
+    size, build_s = facts.num_parameters / 1e6, facts.build_ms / 1000
+    forward_s = facts.forward_ms / 1000
     passed = f"built in {build_s:.1f} s, forward pass in {forward_s:.1f} s"
     return [f"{size:.1f} million parameters {passed}"]
 
 
 def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     """4: arrays made on the data GPU arrive on the model GPU intact."""
-    sent = children.wait_for("data", "sent", _STAGE_DEADLINE_S)
-    arrived = children.wait_for("model", "arrived", _STAGE_DEADLINE_S)
-    _check_device("what the data process made", sent["device"], gpus["data"])
-    _check_device("what arrived", arrived["device"], gpus["model"])
-    if sent["sha256"] != arrived["sha256"]:
+    sent = children.wait_for("data", Sent, _STAGE_DEADLINE_S)
+    arrived = children.wait_for("model", Arrived, _STAGE_DEADLINE_S)
+    _check_device("what the data process made", sent.device, gpus["data"])
+    _check_device("what arrived", arrived.device, gpus["model"])
+    if sent.sha256 != arrived.sha256:
         raise CheckFailed(
             "the arrays that arrived are not those that were sent.",
             "Test the memory of this machine and of its GPUs.",
         )
-    return [f"{arrived['num_bytes'] / 1e6:.1f} MB, the same to the last bit"]
+    return [f"{arrived.num_bytes / 1e6:.1f} MB, the same to the last bit"]
 
 
 def _check_device(what: str, device: str, gpu: Gpu) -> None:
@@ -187,16 +187,19 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
     """5: three batches through the whole pipeline, by a real run."""
     losses: dict[int, float] = {}
 
-    def take(worker: str, report: dict) -> None:
-        if report.get("kind") == "metrics" and isinstance(report.get("loss"), float):
-            losses[int(report["step"])] = report["loss"]
+    def take(worker: str, report: Report) -> None:
+        if isinstance(report, Metrics) and isinstance(report.record.get("loss"), float):
+            losses[int(report.record["step"])] = report.record["loss"]
 
-    result = TrainingRun(config, run, placement, lambda text: None, time.time(), take).watch()
+    def say_nothing(text: str, kind: LineKind = LineKind.STORY) -> None:
+        """A check says what it saw, not how."""
+
+    result = TrainingRun(config, run, placement, say_nothing, time.time(), take).watch()
     if result.exit_code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     remedy = f"Train on the CPU to see whether it is the GPU's fault; the logs are in {run.path}."
     if result.exit_code:
-        raise CheckFailed(result.cause, remedy_for(result.cause))
+        raise CheckFailed(result.cause, _REMEDIES[result.trouble])
     trained = [json.loads(line)["batch_index"] for line in run.audit.read_text().splitlines()]
     if trained != list(range(_NUM_STEPS)):
         raise CheckFailed(f"batches {trained} were trained instead of 0, 1 and 2.", remedy)
@@ -206,27 +209,25 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
     return [f"{_NUM_STEPS} batches trained in order, loss {shown}"]
 
 
-def remedy_for(found: str) -> str:
-    """What to try first when a process of a check has failed in this way."""
-    if "SIGKILL" in found:
-        return ("The system ended it, most often for want of memory: close other programs, and "
-                "look at 'dmesg' for the out-of-memory killer.")  # fmt: skip
-    if "said nothing" in found:
-        return ("Look with 'nvidia-smi' whether other jobs fill the GPU or the driver does not "
-                "answer; then try again.")  # fmt: skip
-    if "out of memory" in found.lower():
-        return "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it."
-    if any(word in found for word in ("CUDA", "cuDNN", "GPU", "driver")):
-        return ("Update the NVIDIA driver, and install TensorFlow with GPU support: "
-                "pip install --editable '.[gpu]'")  # fmt: skip
-    return "The log of the process, in the folder below, says where it stood; then try again."
+# What to try first when a process of a check has failed.
+_REMEDIES = {
+    Trouble.KILLED: "The system ended it, most often for want of memory: close other programs, and "
+    "look at 'dmesg' for the out-of-memory killer.",
+    Trouble.SILENCE: "Look with 'nvidia-smi' whether other jobs fill the GPU or the driver does "
+    "not answer; then try again.",
+    Trouble.MEMORY: "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it.",
+    Trouble.DEVICE: "Update the NVIDIA driver, and install TensorFlow with GPU support: "
+    "pip install --editable '.[gpu]'",
+    Trouble.OTHER: "The log of the process, in the folder below, says where it stood; then try "
+    "again.",
+}
 
 
 def as_failed_check(error: TandemError) -> CheckFailed:
     """Any expected error as a failed check."""
     if isinstance(error, CheckFailed):
         return error
-    return CheckFailed(str(error), remedy_for(str(error)))
+    return CheckFailed(str(error), _REMEDIES[error.trouble])
 
 
 @dataclasses.dataclass

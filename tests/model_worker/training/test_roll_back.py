@@ -31,7 +31,7 @@ from shared.plan.plan_of_run import plan_of
 from shared.run.directory import RunDirectory
 from shared.stream.sockets import ClientSocket
 from shared.worker.decoding_record import ReadingRecord
-from shared.worker.reports import Reporter
+from shared.worker.reports import LineKind, Reporter
 
 DEADLINE_S = 60.0
 NUM_CLIPS = 24
@@ -68,7 +68,7 @@ class Story(Reporter):
         super().__init__(None)
         self.said, self.phases = [], []
 
-    def say(self, text):
+    def say(self, text, kind=LineKind.STORY):
         self.said.append(text)
 
     def phase(self, name, deadline_s):

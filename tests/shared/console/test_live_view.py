@@ -1,5 +1,6 @@
 """The live view, drawn into a string at any width."""
 
+import dataclasses
 import io
 import re
 
@@ -7,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from shared.console.live_view import LastingStream, LiveView
+from shared.run.event_log import Restarted
+from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Phase
 
 START_S = 1_000_000.0
 
@@ -18,27 +21,39 @@ class Clock:
         return self.now_s
 
 
-def metrics(step=120, **changes):
-    return {
-        "kind": "metrics", "step": step, "epoch": 3, "loss": 1.5 - step / 1000, "step_ms": 90.0,
+OUTLOOK = Outlook(
+    epoch_done=0.45,
+    epoch_left_s=130.0,
+    total_steps=1000,
+    total_is_estimate=False,
+    left_s=3700.0,
+    steps_per_s=8.25,
+    verdict="waiting for: decoding (25% of the time); try --num-workers 6",
+    is_waiting=True,
+)
+
+
+def metrics(step=120, outlook=OUTLOOK, **changes):
+    record = {
+        "step": step, "epoch": 3, "loss": 1.5 - step / 1000, "step_ms": 90.0,
         "data_wait_ms": 30.0, "queue_depth": 34, "audio_seconds_per_s": 321.0,
-        "epoch_done": 0.45, "epoch_left_s": 130.0, "total_steps": 1000, "left_s": 3700.0,
-        "steps_per_s": 8.25, "verdict":
-        "waiting for: decoding (25% of the time); try --num-workers 6",
     } | changes  # fmt: skip
+    return Metrics(record, outlook)
 
 
 @pytest.fixture
 def draw():
     """Tells a view what a run told, and gives what it shows."""
 
-    def draw(width, *told, says=(), clock=None, height=60, **settings):
+    def draw(width, *told, says=(), events=(), clock=None, height=60, **settings):
         console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
         view = LiveView(50, START_S, console=console, now=clock or Clock(), **settings)
         for worker, report in told:
             view.report(worker, report)
-        for text in says:
-            view.say(text)
+        for line in says:
+            view.say(*line)
+        for event in events:
+            view.event(event)
         console.file.seek(0)
         console.file.truncate()
         console.print(view.panel())
@@ -48,15 +63,15 @@ def draw():
 
 
 def a_run():
-    yield "data_worker-0", {"kind": "phase", "name": "serving"}
-    yield "model_worker", {"kind": "phase", "name": "training"}
+    yield "data_worker-0", Phase("serving", 8.0)
+    yield "model_worker", Phase("training", 60.0)
     for second in range(40):
         share = 0.2 if second % 10 == 0 else 0.8
-        yield "data_worker-0", {"kind": "busy", "share": share, "memory_mb": 640}
-        yield "model_worker", {"kind": "busy", "share": 0.98, "memory_mb": 2355, "queue_depth": 33}
+        yield "data_worker-0", Busy(share, memory_mb=640)
+        yield "model_worker", Busy(0.98, memory_mb=2355, queue_depth=33)
     for step in range(100, 121):
         yield "model_worker", metrics(step)
-    yield "model_worker", {"kind": "metrics", "step": 120, "val_loss": 1.25}
+    yield "model_worker", Metrics({"step": 120, "val_loss": 1.25})
 
 
 EVERYTHING = (
@@ -69,8 +84,9 @@ EVERYTHING = (
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
 def test_nothing_is_lost_at_any_width(draw, width):
-    says = ["⚠️  Left out u7: gone", "⚠️  data_worker-0: killed by SIGKILL; starting it again"]
-    shown = draw(width, *a_run(), says=says, left_out=2)
+    says = [("⚠️  Left out u7: gone", LineKind.LEFT_OUT)]
+    events = [Restarted(START_S, "data_worker-0", "data_worker-0: killed by SIGKILL", False)]
+    shown = draw(width, *a_run(), says=says, events=events, left_out=2)
     lines = shown.splitlines()
     assert all(len(line) <= width for line in lines), shown
     words = re.sub(r"\s+", " ", re.sub(r"[│╭╮╰╯]", " ", shown))
@@ -80,8 +96,8 @@ def test_nothing_is_lost_at_any_width(draw, width):
 
 
 def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
-    told = [("data_worker-0", {"kind": "phase", "name": "starting"}),
-            ("model_worker", {"kind": "phase", "name": "compiling"})]  # fmt: skip
+    told = [("data_worker-0", Phase("starting", 60.0)),
+            ("model_worker", Phase("compiling", 60.0))]  # fmt: skip
     clock = Clock()
     console = Console(file=io.StringIO(), width=80, color_system=None)
     view = LiveView(50, START_S, console=console, now=clock)
@@ -107,7 +123,7 @@ def test_time_left_runs_down_between_two_numbers(draw):
 
 
 def test_lanes_are_named_after_what_they_run_on(draw):
-    told = [(name, {"kind": "busy", "share": 0.5}) for name in
+    told = [(name, Busy(0.5)) for name in
             ("data_worker-0", "data_worker-1", "model_worker")]  # fmt: skip
     shown = draw(80, *told, data_device="CPU", model_device="GPU")
     for label in ("data CPU  ", "data CPU 1", "model GPU"):
@@ -115,8 +131,10 @@ def test_lanes_are_named_after_what_they_run_on(draw):
 
 
 def test_numbers_that_are_missing_or_not_finite_do_no_harm(draw):
-    shown = draw(80, ("model_worker", metrics(loss=None, audio_seconds_per_s=None, verdict="",
-                                              steps_per_s=None)))  # fmt: skip
+    shown = draw(80, ("model_worker", metrics(
+        loss=None, audio_seconds_per_s="much",
+        outlook=dataclasses.replace(OUTLOOK, verdict="", steps_per_s=None),
+    )))  # fmt: skip
     assert "step 120/1000" in shown and "loss" not in shown
 
 
@@ -139,7 +157,7 @@ def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cache
     told = [
         (
             f"data_worker-{n}",
-            {"kind": "busy", "share": 1.0, "memory_mb": 640, "cached": 1234, "to_cache": 5678},
+            Busy(1.0, memory_mb=640, cached=1234, to_cache=5678),
         )
         for n in range(2)
     ]

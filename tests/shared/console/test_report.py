@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,6 +17,7 @@ from shared.devices.gpus import Gpu, Placement
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
 from shared.run.environment import write_environment
+from shared.run.event_log import Ended, EventLog, Restarted, Started
 from shared.run.files import wav_bytes
 
 START_S = 1_700_000_000.0
@@ -31,6 +31,13 @@ def step_record(step, time_s, **other):
         "audio_seconds_per_s": 300.0, "timings_ms": {"decoding": 80.0, "features": 30.0,
         "readers": 2.0}, "waited_for_ms": {"decoding": 8.0, "transport": 1.0}, "time": time_s,
     } | other  # fmt: skip
+
+
+def log_events(directory, *events):
+    log = EventLog(directory.events)
+    for event in events:
+        log.add(event)
+    log.close()
 
 
 @pytest.fixture
@@ -58,11 +65,11 @@ def run(tmp_path):
         )
         + "\n"
     )
-    directory.launcher_log.write_text(
-        "2026-01-01 10:00:00 📁 Run directory: runs/x\n"
-        "2026-01-01 10:00:20 ⚠️  data_worker-0 (pid 5) was ended by SIGKILL; starting it again\n"
-        "2026-01-01 10:01:00 🏁 Finished. Everything is in runs/x\n",
-        encoding="utf-8",
+    log_events(
+        directory,
+        Started(START_S),
+        Restarted(START_S + 20, "data_worker-0", "data_worker-0: killed by SIGKILL", False),
+        Ended(START_S + 60, 0, "finished"),
     )
     for step in (20, 40):
         folder = directory.samples / f"step-{step:06d}"
@@ -110,7 +117,7 @@ def test_the_report_tells_the_whole_run(run):
         "Configuration",
         "Devices and versions",
         "Finished.",
-        "was ended by SIGKILL",
+        "killed by SIGKILL; starting it again",
         "&lt;b&gt;cut short",
         "data.batch_size",
         "tensorflow",
@@ -134,8 +141,7 @@ def test_the_report_names_devices_and_versions_of_the_run_not_of_its_writer(run)
 
 
 def test_a_spare_that_took_over_counts_as_a_restart(run):
-    with open(run.launcher_log, "a", encoding="utf-8") as log:
-        log.write("2026-01-01 10:00:30 ⚠️  data_worker-0: killed by SIGKILL; its spare takes over\n")
+    log_events(run, Restarted(START_S + 30, "data_worker-0", "data_worker-0: killed", True))
     assert "Restarts: 2" in write_report(run.path).read_text("utf-8")
 
 
@@ -193,9 +199,7 @@ def test_a_pause_between_two_starts_takes_no_room(run):
 
 def test_a_short_pause_is_seen_by_the_start_after_it(run):
     last_s = START_S + 40
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(last_s + 45))
-    with open(run.launcher_log, "a", encoding="utf-8") as file:
-        file.write(f"{stamp} 📁 Run directory: {run.path}\n")
+    log_events(run, Started(last_s + 45))
     with open(run.metrics, "a", encoding="utf-8") as file:
         records = (step_record(n, last_s + 20 + n) for n in range(41, 61))
         file.writelines(json.dumps(record) + "\n" for record in records)
@@ -225,7 +229,7 @@ def test_a_run_with_no_or_strange_numbers_has_a_report_too(run, metrics):
     if metrics is not None:
         run.metrics.write_text(metrics)
     run.quarantine.unlink()
-    run.launcher_log.unlink()
+    run.events.write_bytes(b"\xff\x00" if metrics is None else b'{"kind": "ended"}\n[1]\n')
     run.config.write_text("[unknown]\n")
     page = write_report(run.path).read_text(encoding="utf-8")
     assert "Configuration" in page
@@ -239,8 +243,15 @@ def test_what_is_no_run_directory_is_a_sentence(tmp_path):
 def test_a_report_that_cannot_be_written_is_said_and_nothing_more(run):
     said = []
     (run.path / "report.html").mkdir()
-    leave_report(run, "🏁 Finished.", said.append)
+    leave_report(run, said.append)
     assert len(said) == 1 and "was not written" in said[0]
     (run.path / "report.html").rmdir()
-    leave_report(run, "❌ It broke.\n   Logs: x", said.append)
+    log_events(run, Started(START_S), Ended(START_S + 9, 1, "It broke."))
+    leave_report(run, said.append)
     assert "It broke." in (run.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_that_goes_on_has_not_ended_whatever_was_before(run):
+    assert "Finished." in write_report(run.path).read_text(encoding="utf-8")
+    log_events(run, Started(START_S + 90))
+    assert "Finished." not in write_report(run.path).read_text(encoding="utf-8")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.launching.supervisor import (
-    RESTART_WINDOW_S,
+from shared.launching.events_and_actions import (
     AskToStop,
     DumpStack,
     Exited,
@@ -15,14 +14,15 @@ from shared.launching.supervisor import (
     GiveUp,
     Kill,
     Looked,
+    Replace,
     Reported,
     Spawn,
     StopAsked,
-    Supervisor,
     TakeOver,
     Tell,
     Ticked,
 )
+from shared.launching.supervisor import RESTART_WINDOW_S, Supervisor
 from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
@@ -31,8 +31,21 @@ from shared.worker.contract import (
     WAITING,
     status_in_words,
 )
+from shared.worker.reports import Cause, Convicted, Failure, Phase, Progress
 
 DATA, MODEL, SPARE = "data_worker-0", "model_worker", "data_spare-0"
+
+
+def reported(worker, kind, now_s, text="", deadline_s=0.0, count=0, will_pass=False):
+    """A worker's report of a kind, with what that kind has."""
+    report = {
+        "phase": Phase(text, deadline_s),
+        "progress": Progress(count),
+        "convicted": Convicted((0,)),
+        "cause": Cause(text, will_pass),
+        "failure": Failure(text),
+    }[kind]
+    return Reported(worker, report, now_s)
 
 
 def started(data_workers=(DATA,), max_restarts=10):
@@ -50,7 +63,7 @@ def tick_until(supervisor, now_s, from_s=0.0):
 
 
 def without_words(actions):
-    return [action for action in actions if not isinstance(action, Tell)]
+    return [action for action in actions if not isinstance(action, (Replace, Tell))]
 
 
 def test_the_first_tick_starts_everyone_once():
@@ -61,7 +74,7 @@ def test_the_first_tick_starts_everyone_once():
 def test_a_data_worker_that_dies_is_replaced_at_once_and_the_user_is_told_why():
     actions = started().handle(Exited(DATA, -signal.SIGKILL, 5.0))
     assert actions == [
-        Tell(f"⚠️  {DATA}: killed by SIGKILL; starting it again"),
+        Replace(DATA, f"{DATA}: killed by SIGKILL"),
         Spawn(DATA),
     ]
 
@@ -80,16 +93,16 @@ def test_a_worker_that_keeps_dying_is_replaced_after_growing_delays():
 def test_a_worker_that_had_got_to_work_is_replaced_without_delay_however_often_it_is_killed():
     supervisor = started(max_restarts=50)
     for now_s in range(1, 40):
-        supervisor.handle(Reported(DATA, "phase", now_s - 0.5, "serving", 8.0))
-        supervisor.handle(Reported(DATA, "progress", now_s - 0.4))
+        supervisor.handle(reported(DATA, "phase", now_s - 0.5, "serving", 8.0))
+        supervisor.handle(reported(DATA, "progress", now_s - 0.4))
         actions = supervisor.handle(Exited(DATA, -signal.SIGKILL, float(now_s)))
         assert without_words(actions) == [Spawn(DATA)]
 
 
 def fail_model(supervisor, now_s, batch, words, will_pass=False):
     """The model worker gets as far as a batch and ends with these words."""
-    supervisor.handle(Reported(MODEL, "progress", now_s, count=batch))
-    supervisor.handle(Reported(MODEL, "cause", now_s, words, will_pass=will_pass))
+    supervisor.handle(reported(MODEL, "progress", now_s, count=batch))
+    supervisor.handle(reported(MODEL, "cause", now_s, words, will_pass=will_pass))
     actions = supervisor.handle(Exited(MODEL, 1, now_s))
     supervisor.handle(Ticked(now_s + 20))
     return actions
@@ -98,9 +111,9 @@ def fail_model(supervisor, now_s, batch, words, will_pass=False):
 def test_a_worker_that_says_why_it_ends_is_replaced_and_quoted():
     supervisor = started()
     actions = fail_model(supervisor, 5.0, 3, "ValueError: odd")
-    assert Tell(f"⚠️  {MODEL}: ValueError: odd; starting it again") in actions
+    assert Replace(MODEL, f"{MODEL}: ValueError: odd") in actions
     actions = supervisor.handle(Exited(MODEL, -signal.SIGKILL, 40.0))
-    assert Tell(f"⚠️  {MODEL}: killed by SIGKILL; starting it again") in actions
+    assert Replace(MODEL, f"{MODEL}: killed by SIGKILL") in actions
 
 
 def test_a_model_worker_that_fails_for_the_same_cause_at_the_same_batch_ends_the_run():
@@ -124,7 +137,7 @@ def test_a_model_worker_that_may_have_more_luck_the_next_time_is_started_again(f
     supervisor = started()
     for number, (batch, words, will_pass) in enumerate(failures):
         actions = fail_model(supervisor, 100.0 * number, batch, words, will_pass)
-        assert any(isinstance(action, Tell) for action in actions)
+        assert any(isinstance(action, Replace) for action in actions)
         assert AskToStop(DATA) not in actions
 
 
@@ -135,60 +148,60 @@ def with_a_spare(now_s=1.0, data_workers=(DATA,), max_restarts=10):
     supervisor.handle(Ticked(0.0))
     for name in data_workers:
         assert Spawn(SPARE) not in supervisor.handle(Ticked(now_s))
-        supervisor.handle(Reported(name, "progress", now_s))
+        supervisor.handle(reported(name, "progress", now_s))
     assert supervisor.handle(Ticked(now_s)) == [Spawn(SPARE)]
-    supervisor.handle(Reported(SPARE, "phase", now_s, STANDING_BY, 8.0))
-    supervisor.handle(Reported(SPARE, "progress", now_s))
+    supervisor.handle(reported(SPARE, "phase", now_s, STANDING_BY, 8.0))
+    supervisor.handle(reported(SPARE, "progress", now_s))
     return supervisor
 
 
 def test_a_spare_is_started_once_the_data_workers_are_at_work_and_takes_over_at_once():
     supervisor = with_a_spare(data_workers=(DATA, "data_worker-1"))
     assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 2.0)) == [
-        Tell(f"⚠️  {DATA}: killed by SIGKILL; its spare takes over"),
+        Replace(DATA, f"{DATA}: killed by SIGKILL", by_spare=True),
         TakeOver(SPARE, DATA),
     ]
     # There is none until the next one is ready, and that waits for those who work.
     actions = supervisor.handle(Exited("data_worker-1", -signal.SIGKILL, 2.1))
     assert without_words(actions) == [Spawn("data_worker-1")]
-    supervisor.handle(Reported(DATA, "progress", 2.2))
+    supervisor.handle(reported(DATA, "progress", 2.2))
     assert supervisor.handle(Ticked(2.3)) == []
-    supervisor.handle(Reported("data_worker-1", "progress", 5.0))
+    supervisor.handle(reported("data_worker-1", "progress", 5.0))
     assert supervisor.handle(Ticked(5.1)) == [Spawn(SPARE)]
 
 
 def test_a_spare_that_is_not_ready_yet_is_not_waited_for():
     supervisor = Supervisor([DATA], MODEL, 10, {DATA: SPARE})
     supervisor.handle(Ticked(0.0))
-    supervisor.handle(Reported(DATA, "progress", 1.0))
+    supervisor.handle(reported(DATA, "progress", 1.0))
     assert supervisor.handle(Ticked(1.0)) == [Spawn(SPARE)]
-    supervisor.handle(Reported(SPARE, "phase", 2.0, "compiling", 600.0))
+    supervisor.handle(reported(SPARE, "phase", 2.0, "compiling", 600.0))
     assert without_words(supervisor.handle(Exited(DATA, -9, 3.0))) == [Spawn(DATA)]
 
 
 def test_the_one_who_took_over_is_watched_like_any_other():
     supervisor = with_a_spare()
     supervisor.handle(Exited(DATA, -9, 2.0))
-    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
+    supervisor.handle(reported(MODEL, "phase", 2.0, "training", 0.0))
     assert without_words(tick_until(supervisor, 10.1, from_s=2.0)) == [DumpStack(DATA)]
 
 
 def test_a_spare_that_dies_or_hangs_is_replaced_without_a_word_of_trouble():
     supervisor = with_a_spare()
     assert supervisor.handle(Exited(SPARE, -9, 2.0)) == [Spawn(SPARE)]
-    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
-    supervisor.handle(Reported(DATA, "phase", 2.0, "serving", 0.0))
-    supervisor.handle(Reported(SPARE, "phase", 3.0, STANDING_BY, 8.0))
+    supervisor.handle(reported(MODEL, "phase", 2.0, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 2.0, "serving", 0.0))
+    supervisor.handle(reported(SPARE, "phase", 3.0, STANDING_BY, 8.0))
     assert without_words(tick_until(supervisor, 11.1, from_s=3.0)) == [DumpStack(SPARE)]
 
 
 @pytest.mark.parametrize("says_why", [True, False])
 def test_a_spare_that_can_not_live_is_done_without(says_why):
     supervisor, actions = with_a_spare(max_restarts=2), []
-    supervisor.handle(Reported(DATA, "phase", 2.0, "serving", 0.0))
-    supervisor.handle(Reported(MODEL, "phase", 2.0, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 2.0, "serving", 0.0))
+    supervisor.handle(reported(MODEL, "phase", 2.0, "training", 0.0))
     if says_why:
-        supervisor.handle(Reported(SPARE, "failure", 2.0, "no GPU"))
+        supervisor.handle(reported(SPARE, "failure", 2.0, "no GPU"))
     for now_s in (2.0, 3.0, 4.0):
         actions += supervisor.handle(Exited(SPARE, 1, now_s))
     cause = "no GPU" if says_why else f"{SPARE}: exit status 1"
@@ -226,7 +239,7 @@ def test_suspects_are_remembered_until_someone_who_has_looked_at_them_works():
     supervisor.handle(Exited(DATA, -signal.SIGSEGV, 1.0, reading=(3, 7)))
     supervisor.handle(Exited(DATA, -signal.SIGKILL, 2.0, reading=()))
     assert supervisor.handle(Ticked(3.0)) == [Spawn(DATA, suspects=(3, 7))]
-    supervisor.handle(Reported(DATA, "progress", 4.0))
+    supervisor.handle(reported(DATA, "progress", 4.0))
     actions = supervisor.handle(Exited(DATA, -signal.SIGKILL, 5.0, reading=(9,)))
     assert without_words(actions) == [Spawn(DATA)]
 
@@ -241,8 +254,8 @@ def test_deaths_for_which_a_file_is_convicted_do_not_count():
     for now_s in range(1, 30):
         actions = supervisor.handle(Exited(DATA, -signal.SIGSEGV, float(now_s), reading=(now_s,)))
         assert without_words(actions) == [Spawn(DATA, suspects=(now_s,))]
-        supervisor.handle(Reported(DATA, "convicted", now_s + 0.1))
-        supervisor.handle(Reported(DATA, "progress", now_s + 0.2))
+        supervisor.handle(reported(DATA, "convicted", now_s + 0.1))
+        supervisor.handle(reported(DATA, "progress", now_s + 0.2))
 
 
 def test_a_model_worker_that_is_killed_is_restarted_and_the_data_workers_stay():
@@ -273,10 +286,10 @@ def test_too_many_deaths_within_the_window_end_the_run_with_the_first_cause():
 
 def test_deaths_that_are_long_past_do_not_count():
     supervisor, now_s = started(max_restarts=1), 0.0
-    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(reported(MODEL, "phase", 0.0, "training", 0.0))
     for _ in range(5):
         now_s += RESTART_WINDOW_S + 1
-        supervisor.handle(Reported(DATA, "progress", now_s, count=1))
+        supervisor.handle(reported(DATA, "progress", now_s, count=1))
         assert without_words(supervisor.handle(Exited(DATA, 1, now_s))) == [Spawn(DATA)]
 
 
@@ -285,14 +298,14 @@ def test_deaths_that_are_long_past_do_not_count():
 def test_a_worker_that_never_gets_any_further_ends_the_run_however_long_it_takes(worker, apart_s):
     supervisor, now_s, ended = started(max_restarts=3), 0.0, 0
     other = MODEL if worker == DATA else DATA
-    supervisor.handle(Reported(other, "phase", 0.0, "training", 0.0))
-    supervisor.handle(Reported(MODEL, "progress", 0.0, count=70))
+    supervisor.handle(reported(other, "phase", 0.0, "training", 0.0))
+    supervisor.handle(reported(MODEL, "progress", 0.0, count=70))
     while ended < 20:
         now_s += apart_s
         supervisor.handle(Ticked(now_s - apart_s + 9))  # past any delay before its start
-        supervisor.handle(Reported(worker, "phase", now_s - 1, "starting", 0.0))
+        supervisor.handle(reported(worker, "phase", now_s - 1, "starting", 0.0))
         if worker == MODEL:  # from its last checkpoint up to where it was killed before
-            supervisor.handle(Reported(MODEL, "progress", now_s - 1, count=70))
+            supervisor.handle(reported(MODEL, "progress", now_s - 1, count=70))
         actions, ended = supervisor.handle(Exited(worker, -signal.SIGKILL, now_s)), ended + 1
         if AskToStop(other) in actions:
             break
@@ -304,16 +317,16 @@ def test_a_worker_that_never_gets_any_further_ends_the_run_however_long_it_takes
 
 def test_a_worker_that_gets_further_each_time_is_started_again_for_ever():
     supervisor, now_s = started(max_restarts=3), 0.0
-    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 0.0))
+    supervisor.handle(reported(DATA, "phase", 0.0, "serving", 0.0))
     for batch in range(1, 50):
         now_s += 300.0
-        supervisor.handle(Reported(MODEL, "progress", now_s - 1, count=batch))
+        supervisor.handle(reported(MODEL, "progress", now_s - 1, count=batch))
         assert Spawn(MODEL) in supervisor.handle(Exited(MODEL, -signal.SIGKILL, now_s))
 
 
 def test_a_process_that_a_signal_stopped_is_a_hang_in_any_phase():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 1.0, "compiling", 1800.0))
+    supervisor.handle(reported(MODEL, "phase", 1.0, "compiling", 1800.0))
     supervisor.handle(Ticked(1.5))
     supervisor.handle(Looked(MODEL, False, 2.0))
     for second in range(3, 12):
@@ -328,7 +341,7 @@ def test_a_process_that_a_signal_stopped_is_a_hang_in_any_phase():
 
 def test_a_process_that_goes_on_in_time_was_not_hanging():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 1.0, "compiling", 1800.0))
+    supervisor.handle(reported(MODEL, "phase", 1.0, "compiling", 1800.0))
     for second in range(1, 60):
         supervisor.handle(Looked(MODEL, second % 7 != 0, float(second)))
         assert supervisor.handle(Ticked(float(second))) == []
@@ -337,12 +350,12 @@ def test_a_process_that_goes_on_in_time_was_not_hanging():
 def standing_still(data_counts=(5, 5), phase=WAITING):
     """A model worker that waits while the data worker says that it has nothing to do."""
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 0.5, phase, 60.0))
-    supervisor.handle(Reported(DATA, "phase", 0.5, "serving", 8.0))
+    supervisor.handle(reported(MODEL, "phase", 0.5, phase, 60.0))
+    supervisor.handle(reported(DATA, "phase", 0.5, "serving", 8.0))
     found = []
     for second in range(1, 100):
-        supervisor.handle(Reported(MODEL, "progress", float(second), count=9))
-        supervisor.handle(Reported(DATA, "progress", float(second), count=data_counts[second % 2]))
+        supervisor.handle(reported(MODEL, "progress", float(second), count=9))
+        supervisor.handle(reported(DATA, "progress", float(second), count=data_counts[second % 2]))
         found += supervisor.handle(Ticked(float(second)))
     return found
 
@@ -364,8 +377,8 @@ def test_a_model_worker_that_waits_for_data_that_is_being_made_just_waits():
 
 def test_a_process_that_can_not_be_killed_is_not_waited_for():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 0.5, "training", 0.0))
-    supervisor.handle(Reported(DATA, "phase", 1.0, "serving", 8.0))
+    supervisor.handle(reported(MODEL, "phase", 0.5, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 1.0, "serving", 8.0))
     tick_until(supervisor, 9.1)
     assert supervisor.handle(Ticked(10.2)) == [Kill(DATA)]
     for second in range(11, 15):
@@ -377,7 +390,7 @@ def test_a_process_that_can_not_be_killed_is_not_waited_for():
 
 def test_a_stop_does_not_wait_for_a_process_that_can_not_be_killed():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "progress", 0.5))
+    supervisor.handle(reported(MODEL, "progress", 0.5))
     supervisor.handle(StopAsked(1.0))
     supervisor.handle(Exited(MODEL, 130, 2.0))
     now_s, finish = 2.0, None
@@ -397,17 +410,17 @@ def test_no_restarts_means_the_first_death_ends_the_run():
 @pytest.mark.parametrize(("status", "code"), [(1, 1), (2, 2), (-9, 1), (70, 1)])
 def test_a_worker_that_says_why_it_fails_ends_the_run_with_that_cause(status, code):
     supervisor = started()
-    supervisor.handle(Reported(DATA, "failure", 1.0, "the index differs"))
-    supervisor.handle(Reported(DATA, "failure", 1.0, "a later word"))
+    supervisor.handle(reported(DATA, "failure", 1.0, "the index differs"))
+    supervisor.handle(reported(DATA, "failure", 1.0, "a later word"))
     assert supervisor.handle(Exited(DATA, status, 2.0)) == [AskToStop(MODEL)]
     assert supervisor.handle(Exited(MODEL, 130, 3.0)) == [Finish(code, "the index differs")]
 
 
 def test_the_first_failure_is_the_one_reported():
     supervisor = started()
-    supervisor.handle(Reported(DATA, "failure", 1.0, "the cause"))
+    supervisor.handle(reported(DATA, "failure", 1.0, "the cause"))
     supervisor.handle(Exited(DATA, 1, 2.0))
-    supervisor.handle(Reported(MODEL, "failure", 2.5, "a consequence"))
+    supervisor.handle(reported(MODEL, "failure", 2.5, "a consequence"))
     assert supervisor.handle(Exited(MODEL, 1, 3.0)) == [Finish(1, "the cause")]
 
 
@@ -425,7 +438,7 @@ def test_data_workers_that_have_already_left_are_not_waited_for():
 
 def test_a_stop_lets_the_model_worker_save_before_the_data_workers_are_stopped():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "progress", 0.5))
+    supervisor.handle(reported(MODEL, "progress", 0.5))
     assert supervisor.handle(StopAsked(1.0)) == [AskToStop(MODEL)]
     assert supervisor.handle(StopAsked(1.1)) == []
     assert supervisor.handle(Exited(MODEL, 130, 4.0)) == [AskToStop(DATA)]
@@ -442,7 +455,7 @@ def test_a_run_that_finishes_while_it_is_being_stopped_is_finished():
 
 def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did_not_save():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "progress", 0.5))
+    supervisor.handle(reported(MODEL, "progress", 0.5))
     supervisor.handle(StopAsked(1.0))
     assert supervisor.handle(Ticked(15.9)) == []
     assert supervisor.handle(Ticked(16.0)) == [Kill(MODEL)]
@@ -457,8 +470,8 @@ def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did
 @pytest.mark.parametrize("phase", [SPEAKING, CLOSING])
 def test_a_model_worker_that_is_killed_after_its_save_did_save(phase):
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "progress", 0.5))
-    supervisor.handle(Reported(MODEL, "phase", 0.6, phase, 600.0))
+    supervisor.handle(reported(MODEL, "progress", 0.5))
+    supervisor.handle(reported(MODEL, "phase", 0.6, phase, 600.0))
     supervisor.handle(StopAsked(1.0))
     supervisor.handle(Exited(MODEL, -signal.SIGKILL, 16.1))
     (finish,) = supervisor.handle(Exited(DATA, 130, 16.2))
@@ -468,7 +481,7 @@ def test_a_model_worker_that_is_killed_after_its_save_did_save(phase):
 @pytest.mark.parametrize("status", [130, -signal.SIGTERM, -signal.SIGKILL])
 def test_a_model_worker_that_was_still_starting_had_nothing_to_save(status):
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 0.5, "compiling", 1800.0))
+    supervisor.handle(reported(MODEL, "phase", 0.5, "compiling", 1800.0))
     supervisor.handle(StopAsked(1.0))
     supervisor.handle(Exited(MODEL, status, 2.0))
     (finish,) = supervisor.handle(Exited(DATA, 130, 2.5))
@@ -508,7 +521,7 @@ def test_a_worker_waiting_for_its_restart_does_not_hold_up_a_stop():
 
 def test_silence_past_the_deadline_is_a_hang_with_a_stack_and_then_a_kill():
     supervisor = started()
-    supervisor.handle(Reported(DATA, "phase", 1.0, "serving", 8.0))
+    supervisor.handle(reported(DATA, "phase", 1.0, "serving", 8.0))
     assert tick_until(supervisor, 9.0) == []
     assert supervisor.handle(Ticked(9.1)) == [
         Tell(f"⚠️  {DATA}: no progress for 8 s while serving; its stack is in its log"),
@@ -517,24 +530,24 @@ def test_silence_past_the_deadline_is_a_hang_with_a_stack_and_then_a_kill():
     assert supervisor.handle(Ticked(10.0)) == []
     assert supervisor.handle(Ticked(10.1)) == [Kill(DATA)]
     assert supervisor.handle(Exited(DATA, -signal.SIGKILL, 10.2)) == [
-        Tell(f"⚠️  {DATA}: no progress for 8 s while serving; starting it again"),
+        Replace(DATA, f"{DATA}: no progress for 8 s while serving"),
         Spawn(DATA),
     ]
 
 
 def test_progress_puts_the_deadline_off():
     supervisor = started()
-    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 8.0))
+    supervisor.handle(reported(DATA, "phase", 0.0, "serving", 8.0))
     for now_s in range(1, 100):
-        supervisor.handle(Reported(DATA, "progress", float(now_s)))
+        supervisor.handle(reported(DATA, "progress", float(now_s)))
         assert supervisor.handle(Ticked(now_s + 0.5)) == []
 
 
 @pytest.mark.parametrize("asleep_s", [3.0, 30.0, 3600.0])
 def test_what_a_launcher_that_was_held_up_did_not_hear_is_nobodys_silence(asleep_s):
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
-    supervisor.handle(Reported(DATA, "phase", 4.0, "serving", 8.0))
+    supervisor.handle(reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 4.0, "serving", 8.0))
     assert tick_until(supervisor, 9.0) == []
     woken_s = 9.0 + asleep_s
     assert supervisor.handle(Ticked(woken_s)) == []
@@ -545,23 +558,23 @@ def test_what_a_launcher_that_was_held_up_did_not_hear_is_nobodys_silence(asleep
 
 def test_what_was_heard_when_the_launcher_woke_up_is_not_later_than_now():
     supervisor = started()
-    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
-    supervisor.handle(Reported(DATA, "phase", 30.0, "serving", 8.0))
+    supervisor.handle(reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 30.0, "serving", 8.0))
     assert supervisor.handle(Ticked(30.0)) == []
     assert without_words(tick_until(supervisor, 38.5, from_s=30.0)) == [DumpStack(DATA)]
 
 
 def test_a_phase_brings_its_own_deadline():
     supervisor = started()
-    supervisor.handle(Reported(DATA, "phase", 0.0, "compiling", 600.0))
-    supervisor.handle(Reported(MODEL, "phase", 0.0, "saving", 0.0))
+    supervisor.handle(reported(DATA, "phase", 0.0, "compiling", 600.0))
+    supervisor.handle(reported(MODEL, "phase", 0.0, "saving", 0.0))
     assert supervisor.handle(Ticked(599.0)) == []
 
 
 def test_a_restarted_worker_has_the_time_that_starting_takes():
     supervisor = started()
-    supervisor.handle(Reported(DATA, "phase", 0.0, "serving", 8.0))
-    supervisor.handle(Reported(MODEL, "phase", 0.0, "training", 0.0))
+    supervisor.handle(reported(DATA, "phase", 0.0, "serving", 8.0))
+    supervisor.handle(reported(MODEL, "phase", 0.0, "training", 0.0))
     supervisor.handle(Exited(DATA, 1, 1.0))
     assert supervisor.handle(Ticked(60.0)) == []
 
@@ -648,8 +661,8 @@ class World:
 
 def report(worker, kind, now_s, deadline_s):
     if kind == "standing by":
-        return Reported(worker, "phase", now_s, STANDING_BY, deadline_s)
-    return Reported(worker, kind, now_s, "words", deadline_s)
+        return reported(worker, "phase", now_s, STANDING_BY, deadline_s)
+    return reported(worker, kind, now_s, "words", deadline_s)
 
 
 @settings(max_examples=300, deadline=None)

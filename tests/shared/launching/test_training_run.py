@@ -13,6 +13,7 @@ from shared.launching.places import LineReader, WorkerProcess
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 from shared.worker.contract import STANDING_BY
+from shared.worker.reports import LineKind, Progress
 
 DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
 
@@ -20,7 +21,7 @@ DATA, SPARE, MODEL = "data_worker-0", "data_spare-0", "model_worker"
 PREAMBLE = """
 import os, sys, time
 from shared.worker.process_guard import guard_worker
-from shared.worker.reports import Reporter
+from shared.worker.reports import Busy, Reporter
 guard_worker()
 reporter = Reporter.from_environment()
 """
@@ -53,8 +54,12 @@ def launch(tmp_path, monkeypatch):
             (tmp_path / f"{name}.py").write_text(PREAMBLE + textwrap.dedent(program))
         config = Config(DataConfig(train_data="x"), run=RunConfig(run_id="r", **run))
         said = []
+
+        def say(text, kind=LineKind.STORY):
+            said.append(text)
+
         training_run = TrainingRun(
-            config, directory, Placement(False, (), None), said.append, 0.0, on_report,
+            config, directory, Placement(False, (), None), say, 0.0, on_report,
             model_command=("model_stub",),
         )  # fmt: skip
         return training_run, said
@@ -66,7 +71,7 @@ HANGS_ONCE = """
 reporter.phase("serving", 0.5)
 is_replacement = "TANDEM_RESTARTED" in os.environ
 while True:
-    reporter.tell("busy", share=0.0)
+    reporter.tell(Busy(0.0))
     if is_replacement:
         reporter.progress(1)
     time.sleep(0.05)
@@ -92,7 +97,7 @@ def test_a_data_worker_and_its_spare_may_end_at_once(launch):
         pid = run._children[worker].pid if worker in run._children else None
         if worker == DATA and pid not in lives:
             lives.append(pid)
-        if worker == SPARE and report.get("name") == STANDING_BY and len(lives) == 1:
+        if worker == SPARE and getattr(report, "name", "") == STANDING_BY and len(lives) == 1:
             kill(run, DATA, SPARE)
         if len(lives) == 2:
             end_the_run()
@@ -106,7 +111,7 @@ def test_a_worker_that_tells_much_but_does_nothing_is_replaced_and_its_stack_is_
     launch, tmp_path
 ):
     def on_report(worker, report):
-        if worker == DATA and report["kind"] == "progress":
+        if worker == DATA and isinstance(report, Progress):
             end_the_run()
 
     run, said = launch(HANGS_ONCE, on_report=on_report)

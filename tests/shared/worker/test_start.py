@@ -1,13 +1,13 @@
 """How a worker's end is told: what the launcher hears on its pipe, and the exit status."""
 
-import json
 import os
 
 import pytest
 
 from shared.config.settings import Config, RunConfig
-from shared.errors import GpuError, InputError, TandemError
+from shared.errors import GpuError, InputError, TandemError, Trouble
 from shared.worker.contract import PIPE_VARIABLE
+from shared.worker.reports import Cause, Failure, decode
 from shared.worker.start import _own_log, failure_in_words, fix_gpu, run_worker, worker_parser
 
 
@@ -27,9 +27,7 @@ def ended(monkeypatch):
         finally:
             os.close(writing)
         with os.fdopen(reading) as pipe:
-            told = [json.loads(line) for line in pipe]
-        for report in told:
-            del report["time"]
+            told = [decode(line) for line in pipe]
         return status, told
 
     return end
@@ -50,7 +48,7 @@ def test_a_worker_that_does_its_work_tells_nothing(ended):
     ("error", "status"), [(InputError("no such run"), 2), (TandemError("x"), 1)]
 )
 def test_an_expected_error_is_the_runs_failure_and_a_sentence(ended, capsys, error, status):
-    assert ended(raising(error)) == (status, [{"kind": "failure", "message": str(error)}])
+    assert ended(raising(error)) == (status, [Failure(str(error), error.trouble)])
     assert capsys.readouterr().err == f"❌ {error}\n"
 
 
@@ -68,9 +66,9 @@ def test_an_unexpected_one_is_a_cause_that_only_storage_may_pass(
     ended, caplog, error, words, will_pass
 ):
     status, (cause,) = ended(raising(error))
-    assert status == 1 and cause["kind"] == "cause" and cause["will_pass"] is will_pass
-    assert cause["message"].startswith(f"{words} (")
-    assert cause["message"].endswith(" says where)")
+    assert status == 1 and isinstance(cause, Cause) and cause.will_pass is will_pass
+    assert cause.message.startswith(f"{words} (")
+    assert cause.message.endswith(" says where)")
     assert caplog.records[-1].exc_info[1] is error  # the log has the traceback
 
 
@@ -142,7 +140,7 @@ def test_a_gpu_that_is_not_there_is_refused_with_a_remedy(monkeypatch, gpus, sai
 )
 def test_too_little_memory_names_what_needs_less(ended, error):
     status, (cause,) = ended(raising(error))
-    assert status == 1 and cause["will_pass"] is False
-    assert cause["message"].startswith("out of memory.")
+    assert status == 1 and cause.will_pass is False and cause.trouble is Trouble.MEMORY
+    assert cause.message.startswith("out of memory.")
     for flag in ("--batch-size", "--grad-accum", "--model-size", "--max-seconds"):
-        assert flag in cause["message"]
+        assert flag in cause.message

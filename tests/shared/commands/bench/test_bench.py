@@ -10,6 +10,7 @@ from shared.devices.gpus import FAKE_GPUS_VARIABLE, Gpu, place
 from shared.diagnosis.bench_advice import advise, batches_to_cover, limit_of
 from shared.diagnosis.pace import PaceMeter
 from shared.errors import ConfigError, GpuError, InputError, TandemError
+from shared.worker.reports import Busy, Metrics, Outlook
 
 
 @pytest.fixture(autouse=True)
@@ -56,16 +57,17 @@ def test_what_could_not_be_measured_is_called_as_bench_calls_it(tmp_path):
 
 
 def record(time, step, depth, wait_ms=0.0):
-    return {
-        "kind": "metrics", "time": time, "step": step, "queue_depth": depth, "step_ms": 100.0,
+    found = {
+        "time": time, "step": step, "queue_depth": depth, "step_ms": 100.0,
         "data_wait_ms": wait_ms, "audio_seconds_per_s": 20.0, "model_gpu_busy": [0.9],
     }  # fmt: skip
+    return Metrics(found, Outlook(0.5, 60.0, 100, False, 60.0, 2.0, "", False))
 
 
 def test_a_run_is_measured_from_its_warm_up_to_its_time():
     watch = StepWatch(6.0, warm_up_batches=10)
-    assert not watch.take({"kind": "metrics", "time": 0.0, "step": 1, "val_loss": 2.0})
-    assert not watch.take({"kind": "busy", "time": 0.0, "share": 1.0})
+    assert not watch.take(Metrics({"time": 0.0, "step": 1, "val_loss": 2.0}))
+    assert not watch.take(Busy(1.0))
     for report in (record(1, 1, 50), record(1.5, 5, 50), record(2, 6, 50), record(3, 20, 50)):
         assert not watch.take(report)
     assert not watch.take(record(6, 50, 50))
