@@ -90,7 +90,9 @@ class TrainingLoop:
         self._position = position
         self._training = parts.config.training
         position.go_on_in_command(parts.started_s)
-        self._cursor = position.next_batch  # of the stream; ahead of the position within a group
+        # The batch of the stream that is next. `position.next_batch` follows at the end of each
+        # group and validation, where a checkpoint can go on; in between, it stands still.
+        self._cursor = position.next_batch
         self._in_group = 0
         # The curve of a checkpoint is kept until this process has a pace of its own.
         self._fit_from = position.step + _STEPS_FOR_A_PACE if position.fitted_steps else 0

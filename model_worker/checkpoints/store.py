@@ -65,14 +65,12 @@ class Checkpoint:
     """A verified checkpoint.
 
     step: optimizer steps done when it was taken. groups: {group: {name: array}}, as saved.
-    best_value: the validation value that made it the best; None unless it was marked so.
     """
 
     path: Path
     step: int
     groups: Groups
     state: dict
-    best_value: float | None
 
 
 class NotFiniteError(CheckpointError):
@@ -569,8 +567,7 @@ def _read_checkpoint(path: Path, only_groups: Iterable[str] | None) -> Checkpoin
             raise _Unusable(f"{name} can't be read ({error})") from error
     if not all(isinstance(document, dict) for document in documents.values()):
         raise _Unusable("its state is not a JSON object")
-    best_value = documents.get(BEST, {}).get("value")
-    return Checkpoint(path, manifest["step"], groups, documents[STATE], best_value)
+    return Checkpoint(path, manifest["step"], groups, documents[STATE])
 
 
 def _read_verified(path: Path, entry: dict) -> bytes:

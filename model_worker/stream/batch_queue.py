@@ -25,7 +25,13 @@ class StreamEnded(Exception):
 
 
 class BatchQueue:
-    """Holds batches by number and gives them out in order. Bounded by whoever issues tickets."""
+    """Holds batches by number and gives them out in order. Bounded by whoever issues tickets.
+
+    Its cursor `_next` only ever goes forward, and stops at the first number that is not here. That
+    makes `discard` safe: an utterance is excluded for a batch that could not be made, which is not
+    here, and only batches after it are discarded. So none of those has left the queue, and none can
+    be on the device already.
+    """
 
     def __init__(self, first_batch: int):
         self._next = first_batch
@@ -44,7 +50,7 @@ class BatchQueue:
             self._changed.notify_all()
 
     def discard(self, index: int) -> None:
-        """Forget a batch that must be made again."""
+        """Forget a batch that must be made again, if it is here; one before it must be missing."""
         with self._changed:
             self._held.pop(index, None)
 

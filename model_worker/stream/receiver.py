@@ -438,8 +438,9 @@ class Receiver:
                     lost.append(action.worker)
             elif isinstance(action, ledger_module.Drop):
                 log.debug("batch %d dropped: %s", action.batch, action.reason)
-                if action.reason.startswith("made with"):
-                    self.queue.discard(action.batch)
+            elif isinstance(action, ledger_module.Recall):
+                log.debug("batch %d taken back", action.batch)
+                self.queue.discard(action.batch)
         for peer in dict.fromkeys(lost):
             self._forget(peer, "connection lost")
 

@@ -13,13 +13,27 @@ Rules that always hold:
   3. an arrival is accepted only if that number is outstanding, was made with the exclusions that
      count for it, and comes from a worker who holds its ticket; all else is dropped and counted;
   4. no worker holds more tickets than its capacity or its share of the limit;
-  5. a worker that keeps the head waiting is late: its tickets go to others, and until it delivers
+  5. what is taken back after it was received (`Recall`) comes after a batch that is outstanding;
+  6. a worker that keeps the head waiting is late: its tickets go to others, and until it delivers
      in time again it gets one copy at a time of a ticket that someone else holds as well.
+
+Four cursors run along the stream, each owned by one thread:
+
+    `Position.next_batch`   where a checkpoint goes on: behind the last whole step
+    `TrainingLoop._cursor`  the batch that the loop trains on, or gets next
+    `TicketLedger.next_batch`  the head: the loop has told of all before it that it took them. The
+                            receiving thread hears that a little late, so the head may be behind
+    `BatchQueue._next`      what the copying thread gets next: ahead of the loop by what is on the
+                            device, or on its way there
+
+They stand in this order, but that the head passes the loop's cursor by one while the loop trains on
+the batch that it has just taken.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -60,7 +74,10 @@ class BatchTaken:
 
 @dataclasses.dataclass(frozen=True)
 class UtteranceExcluded:
-    """Exclusions are now at `version`; the `affected` batches must be made (again) with it."""
+    """Exclusions are now at `version`; the `affected` batches must be made (again) with it.
+
+    The first of them is the one that could not be made for the utterance's sake, and is outstanding.
+    """
 
     version: int
     affected: frozenset[int]
@@ -82,6 +99,14 @@ Event = (
 )
 
 
+class DropReason(enum.StrEnum):
+    """Why an arrival counts for nothing."""
+
+    DUPLICATE = "duplicate"
+    NOT_ASKED_FOR = "not asked for"
+    EXCLUDED = "made with an utterance that is excluded"
+
+
 @dataclasses.dataclass(frozen=True)
 class Issue:
     """Send the ticket for `batch` to `worker`."""
@@ -99,13 +124,20 @@ class Accept:
 
 @dataclasses.dataclass(frozen=True)
 class Drop:
-    """Throw away the batch that just arrived, or that was held until now."""
+    """Throw away the batch that just arrived."""
 
     batch: int
-    reason: str
+    reason: DropReason
 
 
-Action = Issue | Accept | Drop
+@dataclasses.dataclass(frozen=True)
+class Recall:
+    """Throw away a batch that was accepted: an utterance in it has been excluded since."""
+
+    batch: int
+
+
+Action = Issue | Accept | Drop | Recall
 
 
 class TicketLedger:
@@ -144,7 +176,7 @@ class TicketLedger:
         self._now_s = 0.0
         # Since when the head is waited for; None until the next tick of the clock.
         self._head_since_s: float | None = None
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[DropReason] = Counter()
 
     @property
     def num_in_flight(self) -> int:
@@ -170,16 +202,9 @@ class TicketLedger:
     def num_workers(self) -> int:
         return len(self._capacity)
 
-    @property
-    def num_late(self) -> int:
-        return len(self._trials)
-
     def in_flight(self) -> list[int]:
         """Numbers that are outstanding, received or waiting for a new ticket."""
         return sorted({*self._holders, *self._received, *self._returned})
-
-    def held_by(self, worker: Worker) -> int:
-        return sum(worker in holders for holders in self._holders.values())
 
     def is_held_by(self, worker: Worker, batch: int) -> bool:
         return worker in self._holders.get(batch, ())
@@ -219,9 +244,9 @@ class TicketLedger:
         holders = self._holders.get(batch, set())
         if event.worker not in holders:
             known = batch < self.next_batch or batch in self._received
-            reason = "duplicate" if known else "not asked for"
+            reason = DropReason.DUPLICATE if known else DropReason.NOT_ASKED_FOR
         elif event.exclusions_version < self._required_version.get(batch, self._first_version):
-            reason = "made with an utterance that is excluded"
+            reason = DropReason.EXCLUDED
             holders.discard(event.worker)
             if not holders:
                 self._give_back(batch)
@@ -272,7 +297,7 @@ class TicketLedger:
                 self._end_trial(worker, batch)
             if batch in self._received:
                 self._received.discard(batch)
-                actions.append(Drop(batch, "made with an utterance that is excluded"))
+                actions.append(Recall(batch))
             if batch < self._next_unissued:
                 self._give_back(batch)
         return actions

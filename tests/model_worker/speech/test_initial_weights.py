@@ -29,7 +29,7 @@ def make_step(seed: int, num_symbols: int, channels: int = 16) -> TrainStep:
 def checkpoint_of(step: TrainStep) -> Checkpoint:
     for average in step.averages:
         average.assign_add(np.full(average.shape, 0.5, np.float32))
-    return Checkpoint(Path("old"), 7, groups_of(step), {}, None)
+    return Checkpoint(Path("old"), 7, groups_of(step), {})
 
 
 def test_weights_are_the_other_runs_averages_and_symbols_keep_their_meaning():

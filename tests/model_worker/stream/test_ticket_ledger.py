@@ -13,8 +13,10 @@ from model_worker.stream.ticket_ledger import (
     BatchTaken,
     ClockTicked,
     Drop,
+    DropReason,
     FailureDropped,
     Issue,
+    Recall,
     TicketLedger,
     UtteranceExcluded,
     WorkerJoined,
@@ -22,7 +24,7 @@ from model_worker.stream.ticket_ledger import (
 )
 
 A, B, C = b"a", b"b", b"c"
-EXCLUDED = "made with an utterance that is excluded"
+EXCLUDED = DropReason.EXCLUDED
 
 
 def make_ledger(limit=4, byte_budget=1000, nbytes=1, **settings):
@@ -31,6 +33,16 @@ def make_ledger(limit=4, byte_budget=1000, nbytes=1, **settings):
 
 def issued(actions):
     return [(action.worker, action.batch) for action in actions if isinstance(action, Issue)]
+
+
+def held_by(ledger, worker):
+    """How many tickets a worker holds."""
+    return sum(ledger.is_held_by(worker, batch) for batch in ledger.in_flight())
+
+
+def num_late(ledger):
+    """How many workers have kept the head waiting, and not been in time since."""
+    return len(ledger._trials)
 
 
 def test_nothing_is_asked_for_while_nobody_is_there():
@@ -58,7 +70,7 @@ def test_a_second_worker_gets_its_share():
         ledger.handle(BatchArrived(A, batch, 0))
     for _ in range(6):
         ledger.handle(BatchTaken())
-    assert ledger.held_by(A) == ledger.held_by(B) == 3
+    assert held_by(ledger, A) == held_by(ledger, B) == 3
 
 
 def test_tickets_end_with_the_stream():
@@ -96,9 +108,9 @@ def test_a_duplicate_is_dropped_and_counted():
     ledger = make_ledger()
     ledger.handle(WorkerJoined(A, 8))
     ledger.handle(BatchArrived(A, 0, 0))
-    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, "duplicate")]
+    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, DropReason.DUPLICATE)]
     ledger.handle(BatchTaken())
-    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, "duplicate")]
+    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, DropReason.DUPLICATE)]
     assert ledger.dropped == {"duplicate": 2}
 
 
@@ -106,9 +118,9 @@ def test_what_nobody_asked_for_is_dropped_and_counted():
     ledger = make_ledger(limit=2)
     ledger.handle(WorkerJoined(A, 8))
     ledger.handle(WorkerJoined(B, 8))
-    assert ledger.handle(BatchArrived(A, 2**53, 0)) == [Drop(2**53, "not asked for")]
-    assert ledger.handle(BatchArrived(B, 0, 0)) == [Drop(0, "not asked for")]
-    assert ledger.handle(BatchArrived(b"stranger", 1, 0)) == [Drop(1, "not asked for")]
+    assert ledger.handle(BatchArrived(A, 2**53, 0)) == [Drop(2**53, DropReason.NOT_ASKED_FOR)]
+    assert ledger.handle(BatchArrived(B, 0, 0)) == [Drop(0, DropReason.NOT_ASKED_FOR)]
+    assert ledger.handle(BatchArrived(b"stranger", 1, 0)) == [Drop(1, DropReason.NOT_ASKED_FOR)]
     assert ledger.num_received == 0
 
 
@@ -118,7 +130,7 @@ def test_the_tickets_of_a_worker_that_left_go_to_another():
     ledger.handle(BatchArrived(A, 1, 0))
     assert ledger.handle(WorkerLeft(A)) == []
     assert issued(ledger.handle(WorkerJoined(B, 8))) == [(B, 0)]
-    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, "not asked for")]
+    assert ledger.handle(BatchArrived(A, 0, 0)) == [Drop(0, DropReason.NOT_ASKED_FOR)]
     assert ledger.handle(BatchArrived(B, 0, 0)) == [Accept(0)]
 
 
@@ -148,7 +160,7 @@ def test_an_exclusion_has_the_affected_batches_made_again():
     ledger.handle(WorkerJoined(A, 8))
     ledger.handle(BatchArrived(A, 1, 0))
     actions = ledger.handle(UtteranceExcluded(1, frozenset({0, 1})))
-    assert actions[0] == Drop(1, EXCLUDED)
+    assert actions[0] == Recall(1)
     assert issued(actions) == [(A, 0), (A, 1)]
     assert ledger.handle(BatchArrived(A, 0, 0))[0] == Drop(0, EXCLUDED)
     assert ledger.handle(BatchArrived(A, 0, 1)) == [Accept(0)]
@@ -182,7 +194,7 @@ def test_a_head_that_keeps_everyone_waiting_is_asked_of_a_second_worker_too():
     assert ledger.handle(ClockTicked(1005.0)) == []
     assert ledger.handle(BatchArrived(B, 2, 0)) == [Accept(2), Issue(B, 0)]
     assert ledger.handle(BatchArrived(B, 0, 0))[0] == Accept(0)
-    assert ledger.handle(BatchArrived(A, 0, 0))[0] == Drop(0, "duplicate")
+    assert ledger.handle(BatchArrived(A, 0, 0))[0] == Drop(0, DropReason.DUPLICATE)
 
 
 def test_an_overdue_head_comes_before_anything_new():
@@ -223,7 +235,7 @@ def late_ledger(limit=8):
         ledger.handle(BatchArrived(A, batch, 0))
     for _ in range(limit):
         ledger.handle(BatchTaken())
-    assert ledger.held_by(A) == ledger.held_by(B) == limit // 2
+    assert held_by(ledger, A) == held_by(ledger, B) == limit // 2
     ledger.handle(ClockTicked(100.0))
     for batch in ledger.in_flight():
         if ledger.is_held_by(B, batch):
@@ -236,8 +248,8 @@ def test_all_tickets_of_a_worker_that_is_late_go_to_others_at_once():
     head = ledger.next_batch
     assert {worker for worker, _ in issued(actions)} == {B}
     assert len(issued(actions)) == 4, "the head, and the three others that A had"
-    assert ledger.is_held_by(A, head) and ledger.held_by(A) == 1
-    assert ledger.num_late == 1
+    assert ledger.is_held_by(A, head) and held_by(ledger, A) == 1
+    assert num_late(ledger) == 1
 
 
 def test_a_worker_that_is_late_gets_nothing_until_it_has_answered():
@@ -256,12 +268,12 @@ def test_a_worker_that_was_late_is_tried_with_a_copy_and_trusted_when_it_is_in_t
     assert worker == A and ledger.is_held_by(B, trial), "nobody waits for A's answer alone"
     ledger.handle(ClockTicked(112.0))
     actions = ledger.handle(BatchArrived(A, trial, 0))
-    assert ledger.num_late == 1, "that took too long"
+    assert num_late(ledger) == 1, "that took too long"
     ((worker, trial),) = issued(actions)
     assert worker == A
     ledger.handle(ClockTicked(113.0))
     ledger.handle(BatchArrived(A, trial, 0))
-    assert ledger.num_late == 0
+    assert num_late(ledger) == 0
 
 
 def test_an_utterance_excluded_from_a_trial_ends_it():
@@ -279,13 +291,13 @@ def test_a_failure_that_is_dropped_ends_the_trial_that_it_answers():
     assert issued(ledger.handle(FailureDropped(B, trial))) == []
     ((worker, another),) = issued(ledger.handle(FailureDropped(A, trial)))
     assert worker == A and another != trial
-    assert ledger.num_late == 1, "it has shown nothing"
+    assert num_late(ledger) == 1, "it has shown nothing"
 
 
 def test_those_who_are_late_are_better_than_nobody():
     ledger, _ = late_ledger()
     actions = ledger.handle(WorkerLeft(B))
-    assert ledger.num_late == 0
+    assert num_late(ledger) == 0
     assert {worker for worker, _ in issued(actions)} == {A}
 
 
@@ -316,7 +328,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now_s = 0.0
 
     def tell(self, event):
-        before = {worker: self.ledger.held_by(worker) for worker in self.capacity}
+        before = {worker: held_by(self.ledger, worker) for worker in self.capacity}
         actions = self.ledger.handle(event)
         for action in actions:
             if isinstance(action, Issue):
@@ -333,9 +345,9 @@ class LedgerMachine(RuleBasedStateMachine):
             elif not isinstance(event, BatchArrived):
                 assert action.batch in self.queue, "dropped what the consumer has already read"
                 self.queue.discard(action.batch)
-        share = max(1, math.ceil(self.limit / max(1, len(self.capacity) - self.ledger.num_late)))
+        share = max(1, math.ceil(self.limit / max(1, len(self.capacity) - num_late(self.ledger))))
         for worker in {action.worker for action in actions if isinstance(action, Issue)}:
-            held = self.ledger.held_by(worker)
+            held = held_by(self.ledger, worker)
             assert held <= min(self.capacity[worker], share) or held <= before.get(worker, 0)
         return actions
 
