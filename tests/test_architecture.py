@@ -179,10 +179,15 @@ def offences(tree):
             yield node.lineno, f"names {node.value}"
 
 
+# A task is code, named on the command line and held against the SHA-256 of the run's beginning.
+MAY_RUN_CODE = {"shared/task/users_file.py": ["calls compile", "calls exec", "names exec"]}
+
+
 @pytest.mark.parametrize("path", [*SOURCES, *TOOLS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_turns_data_into_code(path):
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    assert list(offences(tree)) == []
+    found = sorted({what for _, what in offences(tree)})
+    assert found == MAY_RUN_CODE.get(str(path.relative_to(ROOT)), [])
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,11 @@ class ModelSide:
         raise NotImplementedError
 
     def weight(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """What the sums of a group of batches are divided by together: the examples by default."""
-        import tensorflow as tf
+        """What the sums of a group of batches are divided by together, in any shape to be summed.
 
-        return tf.reduce_sum(batch[WEIGHT])
+        By default the examples.
+        """
+        return batch[WEIGHT]
 
     def players(self, model: Any) -> dict[str, list[keras.Variable]]:
         """Who learns what: {"": all} by default; a GAN has {"generator": …, "discriminator": …}.

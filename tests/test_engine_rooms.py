@@ -1,0 +1,86 @@
+"""The engine knows no task: what its rooms call things, and what they import."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("shared", "data_worker", "model_worker")
+TASKS = {"speech", "vocoder"}  # the rooms that are not the engine's
+# The commands that are speech's own, and the pages that check-data writes.
+OF_SPEECH = {
+    "shared/commands/check_data.py",
+    "shared/commands/demo.py",
+    "shared/commands/export.py",
+    "shared/commands/speak.py",
+    "shared/commands/validate/demo_corpus.py",
+    "shared/console/data_page.py",
+    "shared/console/data_text.py",
+}
+ROOMS = [
+    path
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if not TASKS & set(path.parts) and str(path.relative_to(ROOT)) not in OF_SPEECH
+]
+WORDS = {
+    "mel", "mels", "pitch", "phoneme", "phonemes", "audio", "speaker", "speakers", "utterance",
+    "utterances", "speech", "vocoder", "voice", "espeak", "symbol", "symbols", "wav", "wave",
+    "spoken", "librosa", "soundfile", "soxr", "recording", "loudness", "language", "hertz",
+}  # fmt: skip
+# Names that others gave to what is meant in general.
+NOT_OURS = {"tf.summary.audio"}
+
+
+def words_of(name: str) -> set[str]:
+    parts = re.split(r"[_.]", name)
+    return {w.lower() for part in parts for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", part)}
+
+
+def identifiers(tree: ast.AST):
+    """Line and name of everything that a file calls by a name of its own or imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            whole = ast.unparse(node)
+            yield node.lineno, "" if whole in NOT_OURS else node.attr
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.value.lineno, node.arg
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or ""
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_room_of_the_engine_names_speech(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = {f"line {line}: {name}" for line, name in identifiers(tree) if words_of(name) & WORDS}
+    assert not found
+
+
+def test_the_rooms_are_looked_at():
+    names = {str(path.relative_to(ROOT)) for path in ROOMS}
+    assert len(names) > 120
+    assert names >= {"shared/plan/plan.py", "data_worker/batches/batch_maker.py"}
+
+
+@pytest.mark.parametrize("name", ["mel_basis", "SpeakerTable", "num_utterances", "AUDIO_RATE"])
+def test_a_name_of_speech_is_noticed(name):
+    assert words_of(name) & WORDS
+
+
+def test_no_decision_hangs_on_which_task_it_is():
+    """Outside of the registry, nobody compares a task's name with a built-in one."""
+    pattern = re.compile(r"""(==|!=|in)\s*[("']*(speech|vocoder)["']""")
+    for path in ROOMS:
+        if path.name != "registry.py":
+            assert not pattern.search(path.read_text(encoding="utf-8")), path
