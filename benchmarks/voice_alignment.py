@@ -26,9 +26,9 @@ class Aligner:
 
     def __init__(self, run: Path):
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+        from model_worker.checkpoints.averaged import averaged_checkpoint
         from model_worker.speech.speaking.loaded_voice import load_model
         from model_worker.speech.speaking.spoken_text import TextEncoder
-        from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
         from shared.config.toml_file import load_config
         from shared.plan.index import Index
         from shared.run.directory import RunDirectory
@@ -36,7 +36,9 @@ class Aligner:
         directory = RunDirectory(run)
         self._index = Index.load(directory.index)
         size = load_config(directory.config).task.model_size
-        self._model = load_model(self._index, size, averaged_checkpoint(directory, print))
+        self._model = load_model(
+            self._index, size, averaged_checkpoint(directory, print, "to speak with")
+        )
         self._encoder = TextEncoder(self._index)
 
     def word_ends_ms(self, audio: np.ndarray, text: str) -> list[float]:

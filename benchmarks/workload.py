@@ -194,15 +194,18 @@ class ModelSide:
     def __init__(self, run: Path, model_size: str = "tiny"):
         import keras
 
-        from model_worker.speech.network.acoustic_model import Statistics, build_model
+        from model_worker.speech.task import SpeechModel
         from model_worker.training.step import StepSettings, TrainStep
+        from shared.config.settings import Config, ModelConfig
         from shared.plan.index import Index
+        from shared.speech.batch import FORM
+        from shared.task import Facts
 
         keras.utils.set_random_seed(1234)
-        index = Index.load(run / "index.safetensors")
-        statistics = Statistics.of_index(index)
-        self.model = build_model(model_size, len(index.symbol_table), statistics)
-        self.step = TrainStep(self.model, StepSettings())
+        config = Config(model=ModelConfig(model_size))
+        task = SpeechModel(config)
+        self.model = task.build(Facts(Index.load(run / "index.safetensors"), config))
+        self.step = TrainStep(self.model, task, FORM.signature(), StepSettings())
         self._number = 0
 
     def __call__(self, batch: dict) -> None:

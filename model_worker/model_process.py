@@ -10,15 +10,14 @@ import keras
 import tensorflow as tf
 
 from model_worker.checkpoints.store import Checkpoint, CheckpointStore
-from model_worker.speech.initial_weights import load_initial_weights
-from model_worker.speech.network.acoustic_model import Statistics, build_model
-from model_worker.speech.samples import Samples
 from model_worker.start_delay import wait_for_start
 from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
 from model_worker.training.bad_utterances import BadUtterances
+from model_worker.training.begin_from import begin_from_run
+from model_worker.training.built_model import built_model
 from model_worker.training.roll_backs import RollBacks
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
@@ -28,6 +27,7 @@ from model_worker.training.validation import Validation
 from model_worker.training_loop import LoopParts, RollBack, TrainingLoop
 from model_worker.watching.progress_log import ProgressLog
 from model_worker.watching.run_logs import Quarantine, cut_back
+from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries
 from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
@@ -40,15 +40,15 @@ from shared.stream.array_block import ALIGNMENT_BYTES
 from shared.stream.codec import MAX_ARRAYS
 from shared.stream.keys import ServerKeys
 from shared.stream.sockets import ServerSocket
+from shared.task.model_side import Facts
+from shared.task.registry import Task
 from shared.worker.contract import COMPILING, EXIT_FINISHED, EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import LineKind, Reporter
 from shared.worker.start import StopFlag, busy_meter
 
 log = logging.getLogger(__name__)
 
-# Peak learning rate by model size, where the user gives none.
-PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
-_FINE_TUNING_SHARE = 0.5  # of it, with --init-from: what was learned is to be kept
+_FINE_TUNING_SHARE = 0.5  # of the peak rate, with --init-from: what was learned is to be kept
 _STARTING_DEADLINE_S = 300.0
 _COMPILING_DEADLINE_S = 1800.0
 _STOP_PATIENCE_S = 2.0  # with pictures and with TensorBoard
@@ -79,6 +79,9 @@ class Session:
         self._started_s = started_s
         self._index = Index.load(run.index)
         self._plan = plan_of(config, self._index)
+        task = Task.of(config.run.task)
+        self._task = task.model_side()(config)
+        self._signature = task.form().signature()
         self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
         self._store.remove_leftovers()
         self._quarantine = Quarantine(run.quarantine, self._index)
@@ -89,10 +92,12 @@ class Session:
             "stream": self._plan.with_layout(
                 config.training.validate_every * config.training.grad_accum
             ).fingerprint(),
-            "model_size": config.task.model_size,
+            **self._task.identity(),
             "grad_accum": config.training.grad_accum,
             "optimizer": config.training.optimizer,
         }
+        if not task.is_built_in:
+            self._identity["task"] = task.name  # of its edits the launcher knows
 
     def train(self) -> int | None:
         """Train from the last checkpoint; None after a roll-back.
@@ -117,9 +122,10 @@ class Session:
             )
             self._reporter.say(f"↩️  Continuing from step {position.step} ({checkpoint.path})")
         elif config.training.init_from:
-            load_initial_weights(
-                config.training.init_from, train_step, self._index.symbol_table, self._reporter.say
-            )
+            begin_from_run(
+                config.training.init_from, model, train_step, self._task, self._index,
+                self._reporter.say,
+            )  # fmt: skip
         self._cut_logs(position)
         exclusions = self._known_exclusions(checkpoint)
         end = self._plan.layout.num_stream_batches
@@ -188,13 +194,11 @@ class Session:
             tf.config.experimental.enable_op_determinism()
 
     def _build_model(self):
-        index = self._index
         if self._config.model.mixed_precision:
             keras.config.set_dtype_policy(
                 "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
             )
-        size = self._config.task.model_size
-        return build_model(size, len(index.symbol_table), Statistics.of_index(index))
+        return built_model(self._task, Facts(self._index, self._config))
 
     def _make_step(self, model) -> TrainStep:
         training, model_config = self._config.training, self._config.model
@@ -206,7 +210,7 @@ class Session:
             xla=model_config.xla,
             loss_scaling=model_config.mixed_precision and "GPU" in self._device,
         )
-        return TrainStep(model, settings)
+        return TrainStep(model, self._task, self._signature, settings)
 
     def _cut_logs(self, position: Position) -> None:
         """Logs go back to the checkpoint: what comes after it is about to happen again."""
@@ -261,7 +265,7 @@ class Session:
 
     def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
         config = self._config
-        peak = config.training.learning_rate or PEAK_RATES[config.task.model_size]
+        peak = config.training.learning_rate or self._task.peak_rate()
         if config.training.init_from and not config.training.learning_rate:
             peak *= _FINE_TUNING_SHARE
         steps = total_steps(config, self._plan.batches_per_epoch)
@@ -270,16 +274,15 @@ class Session:
             schedule.restore(position.fitted_steps)
         say = self._reporter.say
         summaries = Summaries(self._run.tensorboard, config, position.step, say)
-        samples = Samples(
-            model, train_step, self._index, self._run.samples, summaries, config.run.samples, say
-        )
+        viewer = self._task.viewer(model, self._index)
+        showing = Showing(viewer, train_step, self._run.samples, summaries, say)
         return LoopParts(
             config=config,
             plan=self._plan,
             receiver=receiver,
             prefetch=DevicePrefetch(receiver.queue, self._device, config.run.audit),
             train_step=train_step,
-            validation=Validation(model, train_step, samples.keep),
+            validation=Validation(model, self._task, self._signature, train_step, showing.keep),
             schedule=schedule,
             progress=ProgressLog(
                 self._run,
@@ -289,6 +292,7 @@ class Session:
                 train_step,
                 self._reporter,
                 config,
+                self._task,
                 self._busy,
                 summaries.numbers,
             ),
@@ -296,7 +300,7 @@ class Session:
             reporter=self._reporter,
             save=lambda position: self._save(train_step, position, receiver.exclusions),
             on_best=lambda position: self._mark_best(position),
-            samples=samples,
+            showing=showing,
             should_stop=self._should_stop,
             started_s=self._started_s,
         )

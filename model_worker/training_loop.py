@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 from model_worker.checkpoints.store import NotFiniteError
-from model_worker.speech.samples import Samples
 from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.training.schedule import Schedule
@@ -17,6 +16,7 @@ from model_worker.training.state import Position
 from model_worker.training.step import TrainStep
 from model_worker.training.validation import Validation
 from model_worker.watching.progress_log import Budget, ProgressLog
+from model_worker.watching.showing import Showing
 from shared.config.settings import Config
 from shared.errors import CheckpointError, TandemError
 from shared.plan.plan import Plan
@@ -71,14 +71,14 @@ class LoopParts:
     reporter: Reporter
     save: Callable[[Position], None]
     on_best: Callable[[Position], None]
-    samples: Samples
+    showing: Showing
     should_stop: Callable[[], bool]
     started_s: float  # of the command, by `machine_s`
 
     def close(self, patience_s: float | None) -> None:
         """Give back threads and files; wait so long for what is being drawn (None: to its end)."""
         self.prefetch.close()
-        self.samples.close(patience_s)
+        self.showing.close(patience_s)
         self.progress.close()
 
 
@@ -337,14 +337,14 @@ class TrainingLoop:
         position.best_loss = loss if is_best else position.best_loss
         position.validations_since_best = 0 if is_best else position.validations_since_best + 1
         position.next_batch = self._cursor
-        parts.progress.log_validation(position, parts.validation.last)
+        parts.progress.log_validation(position, parts.validation.last, parts.validation.judged_by)
         self._save()
         if self._saved_step == position.step:
             if is_best:
                 self._mark_best()
             self._enter(SPEAKING, _SPEAKING_DEADLINE_S)
         if not parts.should_stop():
-            parts.samples.speak(position.step)
+            parts.showing.show(position.step)
 
     def _mark_best(self) -> None:
         try:

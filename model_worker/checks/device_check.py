@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import zmq
@@ -21,7 +22,9 @@ from shared.stream import messages
 from shared.stream.array_block import digest_of
 from shared.stream.endpoints import remove_socket
 from shared.stream.sockets import ServerSocket
-from shared.task import BatchShape
+from shared.task.batch import WEIGHT
+from shared.task.model_side import Facts
+from shared.task.registry import Task
 from shared.worker.reports import Arrived, Device, Forward, Reporter
 from shared.worker.start import (
     begin_worker,
@@ -50,50 +53,42 @@ def _work(reporter: Reporter) -> int:
     reporter.tell(Device(device_facts(tf, device_kind)))
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
     index = Index.load(run.index)
-    shape = plan_of(config, index).batch(0).shape
-    reporter.tell(_forward(tf, device, config, index, shape))
+    arrays = plan_of(config, index).batch(0).shape.arrays()
+    reporter.tell(_forward(tf, device, config, index, arrays))
     reporter.tell(_arrival(tf, device, flags.endpoint, config.run.run_id))
     return 0
 
 
-def _forward(tf, device: str, config: Config, index: Index, shape: BatchShape) -> Forward:
+def _forward(
+    tf,
+    device: str,
+    config: Config,
+    index: Index,
+    arrays: Mapping[str, tuple[str, tuple[int, ...]]],
+) -> Forward:
     """Build the run's model on the device and run it once on numbers that look like a batch."""
-    from model_worker.speech.network.acoustic_model import Statistics, build_model
+    from model_worker.training.built_model import built_model
+    from model_worker.training.task_losses import measured
 
+    task = Task.of(config.run.task).model_side()(config)
     started_s = time.perf_counter()
-    names = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
-    statistics = Statistics(*(getattr(index, name) for name in names))
     with tf.device(device):
-        model = build_model(config.task.model_size, len(index.symbol_table), statistics)
+        model = built_model(task, Facts(index, config))
         built_s = time.perf_counter()
-        batch = {name: tf.constant(array) for name, array in _likely(index, shape).items()}
-        outputs = tf.function(lambda batch: model.training_outputs(batch, training=False))(batch)
-    mel = outputs["mel"]
+        batch = {name: tf.constant(array) for name, array in task.likely(index, arrays).items()}
+        step = tf.constant(0)
+        forward = tf.function(
+            lambda batch: measured(task, model, batch, False, step), autograph=False
+        )
+        parts, _ = forward(batch)
+    values = list(parts.values())
     return Forward(
-        finite=bool(np.isfinite(mel.numpy()).all()),
-        device=mel.backing_device,
+        finite=all(bool(np.isfinite(value.numpy())) for value in values),
+        device=values[0].backing_device,
         num_parameters=int(sum(np.prod(weight.shape) for weight in model.trainable_weights)),
         build_ms=round((built_s - started_s) * 1000),
         forward_ms=round((time.perf_counter() - built_s) * 1000),
     )
-
-
-def _likely(index: Index, shape: BatchShape) -> dict[str, np.ndarray]:
-    """A batch of this shape: full rows of noise at the corpus' level, any symbols."""
-    random = np.random.default_rng(1)
-    full = {"symbol_lengths": shape["num_symbols"], "mel_lengths": shape["num_frames"]}
-    arrays = {}
-    for name, (dtype, dimensions) in shape.arrays().items():
-        if name == "symbols":
-            array = random.integers(1, len(index.symbol_table), dimensions)
-        elif name in full:
-            array = np.full(dimensions, full[name])
-        elif "mel" in name:
-            array = random.normal(index.mel_mean, index.mel_std, dimensions)
-        else:
-            array = np.ones(dimensions)
-        arrays[name] = array.astype(dtype)
-    return arrays
 
 
 def _arrival(tf, device: str, endpoint: str, run_id: str) -> Arrived:
@@ -110,7 +105,7 @@ def _arrival(tf, device: str, endpoint: str, run_id: str) -> Arrived:
         arrived = {name: tensor.numpy() for name, tensor in tensors.items()}
         facts = Arrived(
             sha256=digest_of(arrived),
-            device=tensors["mel"].backing_device,
+            device=tensors[WEIGHT].backing_device,
             num_bytes=sum(array.nbytes for array in arrived.values()),
             copy_ms=round((time.perf_counter() - started_s) * 1000, 1),
         )

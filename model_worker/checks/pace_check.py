@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 from shared.clock import machine_s
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
-from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import Pace, Reporter
@@ -94,6 +93,13 @@ def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, sho
                 prefetch.close()
                 receiver.stop("")  # the data process stays, warm, for the next measurement
 
+        @property
+        def unit(self) -> str:
+            return self._task.unit
+
+        def amount_of(self, arrays: dict) -> float:
+            return self._task.amount(arrays).real
+
         def sample_busy(self) -> float | None:
             return self._busy.sample()
 
@@ -118,7 +124,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
         data = dataclasses.replace(config.data, pipeline_buffer_size=1)
         one_by_one = make_session(dataclasses.replace(config, data=data))
         with one_by_one.stream() as (receiver, prefetch):
-            meter = PaceMeter(flags.seconds)
+            meter = PaceMeter(flags.seconds, session.unit)
             for batch in _batches(prefetch, meter, should_stop):
                 step(batch.tensors, 0, _RATE)
                 step.num_nonfinite.numpy()  # waits for the device
@@ -127,7 +133,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
         reporter.tell(Pace("sequential", meter.pace()))
     kept: list = []
     with session.stream() as (receiver, prefetch):
-        meter, kept_bytes = PaceMeter(flags.seconds), 0
+        meter, kept_bytes = PaceMeter(flags.seconds, session.unit), 0
         for batch in _batches(prefetch, meter, should_stop):
             receiver.taken()
             size = sum(array.nbytes for array in batch.received.arrays.values())
@@ -138,7 +144,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
     if "data" in flags.what:
         reporter.tell(Pace("data", meter.pace()))
     if "model" in flags.what and kept:
-        meter, number = PaceMeter(flags.seconds), 0
+        meter, number = PaceMeter(flags.seconds, session.unit), 0
         while not meter.is_over and not should_stop():
             batch = kept[number % len(kept)]
             number += 1
@@ -169,12 +175,11 @@ def _batches(prefetch, meter: PaceMeter, should_stop) -> Iterator:
 
 
 def _note(meter: PaceMeter, arrays: dict, session, reporter: Reporter) -> None:
-    frames = int(arrays["mel_lengths"][arrays["weight"] > 0].sum())
     share = session.sample_busy()
     if share is not None:
         meter.note_busy(share)
         reporter.phase("measuring", _MEASURING_DEADLINE_S)
-    meter.note(frames * HOP / SAMPLE_RATE)
+    meter.note(session.amount_of(arrays))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ class DeviceBatch:
 
     received: ReceivedBatch
     tensors: dict[str, tf.Tensor]
-    real_frames: int
     sha256: str  # of its arrays, when asked for
     copy_ms: float
     idle_ms: float  # the copying thread, before the batch was there
@@ -106,9 +105,7 @@ class DevicePrefetch:
             }
         copy_ms = (time.perf_counter() - started_s) * 1000
         digest = digest_of(received.arrays) if self._hash_arrays else ""
-        is_real = received.arrays["weight"] > 0
-        real_frames = int(received.arrays["mel_lengths"][is_real].sum())
-        return DeviceBatch(received, tensors, real_frames, digest, copy_ms, idle_ms)
+        return DeviceBatch(received, tensors, digest, copy_ms, idle_ms)
 
 
 def _on_device(tensor: tf.Tensor, device: str) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""One optimizer step in the graph: Muon for inner matrices, AdamW for the rest, their averages.
+"""One optimizer step in the graph: Muon for inner matrices, AdamW for the rest.
 
 Both kinds share one learning rate: an orthogonal update is scaled to the size that Adam's would
 have, so that a rate found for AdamW serves here too.
@@ -6,13 +6,15 @@ have, so that a rate found for AdamW serves here too.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
+
 import keras
 import tensorflow as tf
 
 from model_worker.training.orthogonal_update import orthogonal_update
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.98, 1e-8
-_EMA_WARMUP = 10.0
 
 
 def _zeros_like(weight: tf.Variable, name: str) -> tf.Variable:
@@ -20,53 +22,56 @@ def _zeros_like(weight: tf.Variable, name: str) -> tf.Variable:
 
 
 class Optimizer:
-    """The state beside a model's weights, all of it named by the weight it belongs to."""
+    """The state beside a player's weights, all of it named by the weight it belongs to."""
 
     def __init__(
         self,
-        variables: list[keras.Variable],
-        matrices: list[keras.Variable],
+        variables: Mapping[str, keras.Variable],
+        matrices: Iterable[keras.Variable],
         weight_decay: float,
     ):
-        """`matrices`: those of the variables that take orthogonal updates."""
+        """`matrices`: those of the variables that take orthogonal updates, and maybe others."""
         self._weight_decay = weight_decay
-        self.weights = [v.value for v in variables]
-        # By place, not by Keras's own names: those depend on what was built before in the process.
-        self.names = [f"{i:03d}.{v.path.rsplit('/')[-1]}" for i, v in enumerate(variables)]
+        self._weights = {name: v.value for name, v in variables.items()}
         # Norms, biases and embeddings are not pulled towards zero.
-        self._decayed = [v.ndim > 1 and "embedding" not in v.path for v in variables]
-        chosen = {id(v) for v in matrices}
-        self._is_matrix = [id(v) in chosen for v in variables]
-        named = list(zip(self.names, self.weights, self._is_matrix, strict=True))
-        self.first_moments = {name: _zeros_like(weight, "m") for name, weight, _ in named}
-        self.second_moments = {
-            name: _zeros_like(weight, "v") for name, weight, is_matrix in named if not is_matrix
+        self._decayed = {
+            name for name, v in variables.items() if v.ndim > 1 and "embedding" not in v.path
         }
-        self.averages = [tf.Variable(w, trainable=False, name="ema") for w in self.weights]
-        # Adam's own count: skipped steps are not in it.
-        self.num_applied = tf.Variable(tf.constant(0, tf.int64), trainable=False)
+        chosen = {id(v) for v in matrices}
+        self._matrices = {name for name, v in variables.items() if id(v) in chosen}
+        self.first_moments = {name: _zeros_like(w, "m") for name, w in self._weights.items()}
+        self.second_moments = {
+            name: _zeros_like(weight, "v")
+            for name, weight in self._weights.items()
+            if name not in self._matrices
+        }
 
     def apply(
         self,
         gradients: list[tf.Tensor],
         factor: tf.Tensor,
         rate: tf.Tensor,
-        ema_decay: tf.Tensor,
+        count: tf.Tensor,
+        on_moved: Callable[[str], None],
     ) -> None:
-        """Move every weight and its average. `factor` scales the gradients as they are used."""
-        self.num_applied.assign_add(1)
-        count = tf.cast(self.num_applied, tf.float32)
+        """Move every weight, in the graph.
+
+        Args:
+            gradients: one for each variable, in their order; `factor` scales them as they are used.
+            rate: of learning.
+            count: steps that were applied, this one included; skipped steps are not in it.
+            on_moved: called with the name of each weight when it has moved.
+        """
         powers = tf.pow(_BETA1, count), tf.pow(_BETA2, count)
-        ema_decay = tf.minimum(ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
-        for i, (name, weight) in enumerate(zip(self.names, self.weights, strict=True)):
-            gradient = gradients[i] * factor
-            if self._decayed[i] and self._weight_decay:
+        for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
+            gradient = gradient * factor
+            if name in self._decayed and self._weight_decay:
                 weight.assign_sub(rate * self._weight_decay * weight)
-            if self._is_matrix[i]:
+            if name in self._matrices:
                 weight.assign_sub(rate * orthogonal_update(self.first_moments[name], gradient))
             else:
                 self._adam(name, weight, gradient, powers, rate)
-            self.averages[i].assign_sub((1.0 - ema_decay) * (self.averages[i] - weight))
+            on_moved(name)
 
     def _adam(self, name, weight, gradient, powers, rate) -> None:
         tf.raw_ops.ResourceApplyAdam(
@@ -81,3 +86,37 @@ class Optimizer:
             epsilon=_EPSILON,
             grad=gradient,
         )
+
+
+class StockOptimizer:
+    """A Keras optimizer of the task's own, with its own learning rate and its own state."""
+
+    def __init__(
+        self,
+        player: str,
+        optimizer: keras.optimizers.Optimizer,
+        variables: Mapping[str, keras.Variable],
+    ):
+        self._optimizer = optimizer
+        self._variables = dict(variables)
+        optimizer.build(list(variables.values()))  # a graph could not make its variables any more
+        prefix = f"{player}/" if player else ""
+        # The rest of a name is that of the weight, which depends on what was built before.
+        self.state = {
+            f"{prefix}{i:03d}.{re.split('[/_]', v.path)[-1]}": v.value
+            for i, v in enumerate(optimizer.variables)
+        }
+
+    def apply(
+        self,
+        gradients: list[tf.Tensor],
+        factor: tf.Tensor,
+        rate: tf.Tensor,
+        count: tf.Tensor,
+        on_moved: Callable[[str], None],
+    ) -> None:
+        """Move every weight, in the graph; as `Optimizer.apply`, whose rate and count it needs not."""
+        scaled = [gradient * factor for gradient in gradients]
+        self._optimizer.apply(scaled, list(self._variables.values()))
+        for name in self._variables:
+            on_moved(name)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.checkpoints.store import Checkpoint
+from model_worker.training.optimizer import Optimizer, StockOptimizer
 from model_worker.training.step import TrainStep
 from shared.clock import machine_s
 from shared.errors import CheckpointError
@@ -44,13 +45,18 @@ class Position:
 
 
 def _variables(train_step: TrainStep) -> dict[str, dict[str, tf.Variable]]:
-    optimizer = train_step.optimizer
-    return {
-        "weights": dict(zip(optimizer.names, optimizer.weights, strict=True)),
-        "first_moments": optimizer.first_moments,
-        "second_moments": optimizer.second_moments,
-        "ema": dict(zip(optimizer.names, optimizer.averages, strict=True)),
+    optimizers = [player.optimizer for player in train_step.players]
+    engines = [each for each in optimizers if isinstance(each, Optimizer)]
+    stock = [each for each in optimizers if isinstance(each, StockOptimizer)]
+    groups = {
+        "weights": dict(zip(train_step.names, train_step.weights, strict=True)),
+        "first_moments": {n: v for each in engines for n, v in each.first_moments.items()},
+        "second_moments": {n: v for each in engines for n, v in each.second_moments.items()},
+        "ema": dict(zip(train_step.names, train_step.averages, strict=True)),
+        "state": train_step.untrained.variables,
+        "optimizer": {name: v for each in stock for name, v in each.state.items()},
     }
+    return {group: variables for group, variables in groups.items() if variables}
 
 
 def groups_of(train_step: TrainStep) -> dict[str, dict[str, np.ndarray]]:
@@ -63,7 +69,7 @@ def groups_of(train_step: TrainStep) -> dict[str, dict[str, np.ndarray]]:
 
 def _counters(train_step: TrainStep) -> dict[str, tf.Variable]:
     own = {name: getattr(train_step, name) for name in _COUNTERS}
-    return own | {"num_applied": train_step.optimizer.num_applied}
+    return own | {"num_applied": train_step.num_applied}
 
 
 def state_of(
@@ -87,7 +93,7 @@ def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, A
     """
     found = checkpoint.state.get("identity")
     found = found if isinstance(found, dict) else {}
-    for name, value in identity.items():
+    for name, value in {"task": None, **identity}.items():  # a built-in task has no name there
         if found.get(name) != value:
             raise CheckpointError(
                 f"{checkpoint.path}: its {name.replace('_', ' ')} differs from this run's "
@@ -108,13 +114,12 @@ def _check_fits(checkpoint: Checkpoint, train_step: TrainStep) -> None:
     for group, variables in _variables(train_step).items():
         if group not in checkpoint.groups:
             continue
-        arrays = checkpoint.groups[group]
-        for name, variable in variables.items():
-            if name not in arrays or tuple(arrays[name].shape) != tuple(variable.shape):
-                raise CheckpointError(
-                    f"{checkpoint.path}: {group} does not fit this model. It was made by another "
-                    "version; choose another --run-dir, or --fresh."
-                )
+        found = {name: (a.shape, a.dtype) for name, a in checkpoint.groups[group].items()}
+        if found != {n: (tuple(v.shape), v.dtype.as_numpy_dtype) for n, v in variables.items()}:
+            raise CheckpointError(
+                f"{checkpoint.path}: {group} does not fit this model. It was made by another "
+                "version; choose another --run-dir, or --fresh."
+            )
 
 
 def _check_is_complete(checkpoint: Checkpoint, train_step: TrainStep) -> None:
@@ -127,7 +132,9 @@ def _check_is_complete(checkpoint: Checkpoint, train_step: TrainStep) -> None:
         "position": {field.name for field in dataclasses.fields(Position)},
         "counters": set(_counters(train_step)),
     }
-    problems = [f"no {group}" for group in _variables(train_step) if group not in checkpoint.groups]
+    groups = _variables(train_step).keys()
+    problems = [f"no {group}" for group in groups if group not in checkpoint.groups]
+    problems += [f"an unknown {group}" for group in checkpoint.groups if group not in groups]
     if not isinstance(checkpoint.state.get("exclusions"), list):
         problems.append("no exclusions")
     for part, names in needed.items():
@@ -145,5 +152,7 @@ def _check_is_complete(checkpoint: Checkpoint, train_step: TrainStep) -> None:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(map(_short, value.values()))
     text = str(value)
     return text if len(text) <= 16 else text[:12] + "…"

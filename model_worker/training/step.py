@@ -1,8 +1,8 @@
 """The optimizer step as one graph: forward, backward, clip, update.
 
-A group of `grad_accum` batches is normalised by its real frames together, so it equals one large
-batch. A step whose loss or gradient is not finite changes nothing and is counted, in the graph,
-without the host having to look.
+A group of `grad_accum` batches is normalised by its weight together (for speech, its real frames), so
+it equals one large batch. A step whose loss or gradient is not finite changes nothing and is
+counted, in the graph, without the host having to look.
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from model_worker.speech import losses
-from model_worker.training.optimizer import Optimizer
-from shared.task.registry import Task
+from model_worker.training.players import Player, players_of
+from model_worker.training.task_losses import (
+    Signature,
+    check_parts,
+    measured,
+    parts_of,
+    specs_of,
+)
+from model_worker.training.untrained_state import UntrainedState
+from shared.errors import TaskError
+from shared.task.model_side import ModelSide
+from shared.task.users_file import place_of
+
+_EMA_WARMUP = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,40 +47,55 @@ def _scalar(dtype: tf.DType, name: str, value: float = 0) -> tf.Variable:
     return tf.Variable(tf.constant(value, dtype), trainable=False, name=name)
 
 
-def batch_signature() -> dict[str, tf.TensorSpec]:
-    """The arrays of a batch of any bucket."""
-    signature = Task.of("speech").form().signature()
-    return {name: tf.TensorSpec(size, dtype) for name, (dtype, size) in signature.items()}
+def _divisor(weight: tf.Tensor) -> tf.Tensor:
+    """What sums are divided by: a group may have no real example at all."""
+    return tf.where(tf.equal(weight, 0.0), 1.0, weight)
 
 
 class TrainStep:
-    """Owns the optimizer's state and the averaged weights beside the model's own."""
+    """Owns the state of the optimizers and the averaged weights beside the model's own."""
 
-    def __init__(self, model: keras.Model, settings: StepSettings):
-        """The model must be built: every variable it will ever have is there."""
-        self._model = model
-        self._settings = settings
-        self.optimizer = Optimizer(
-            model.trainable_variables,
-            model.inner_matrices() if settings.muon else [],
-            settings.weight_decay,
+    def __init__(
+        self, model: keras.Model, task: ModelSide, signature: Signature, settings: StepSettings
+    ):
+        """The model must be built: every variable it will ever have is there.
+
+        Raises:
+            TaskError: the task's players, optimizers or losses can't be used.
+        """
+        self._model, self._task, self._settings = model, task, settings
+        # By place, not by Keras's own names: those depend on what was built before in the process.
+        variables = {
+            f"{i:03d}.{v.path.rsplit('/')[-1]}": v for i, v in enumerate(model.trainable_variables)
+        }
+        self.names = list(variables)
+        self.weights = [v.value for v in variables.values()]
+        self.averages = [tf.Variable(w, trainable=False, name="ema") for w in self.weights]
+        self._averaged = dict(
+            zip(self.names, zip(self.weights, self.averages, strict=True), strict=True)
         )
-        self.weights = self.optimizer.weights
-        self.averages = self.optimizer.averages
-        grouped = self.weights if settings.grad_accum > 1 else []
+        self.untrained = UntrainedState(model)
+        self.players = players_of(task, model, variables, settings.muon, settings.weight_decay)
+        self._parts = parts_of(task, model, signature)
+        self._check_owners()
+        # Steps that were applied, as Adam counts: skipped ones are not in it.
+        self.num_applied = _scalar(tf.int64, "num_applied")
+        grouped = [self.weights[place] for player in self.players for place in player.places]
+        grouped = grouped if settings.grad_accum > 1 else []
         self._gradients = [tf.Variable(tf.zeros_like(w), trainable=False) for w in grouped]
-        self._frames = _scalar(tf.float32, "frames")
+        self._weight = _scalar(tf.float32, "weight")
         self._num_broken = _scalar(tf.float32, "num_broken")
         self.num_nonfinite = _scalar(tf.int64, "num_nonfinite")
         self.nonfinite_in_row = _scalar(tf.int64, "nonfinite_in_row")
         self.loss_scale = _scalar(tf.float32, "loss_scale", 2.0**15 if settings.loss_scaling else 1)
         self.finite_since_scaled = _scalar(tf.int64, "finite_since_scaled")
-        self._sums = {name: _scalar(tf.float64, name) for name in ("frames", *losses.PARTS)}
+        self._weight_sum = _scalar(tf.float64, "weight_sum")
+        self._sums = {name: _scalar(tf.float64, "sum") for name in self._parts}
         self._norm = _scalar(tf.float32, "gradient_norm")
         self.num_traces = 0
         # XLA compiles for each bucket's shape; without it one graph serves all of them.
         compile_with_xla = True if settings.xla else None
-        batch = None if settings.xla else batch_signature()
+        batch = None if settings.xla else specs_of(signature)
         step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
         # Nothing here needs Python's own words for tensors, and looking for them takes seconds.
         graph = functools.partial(tf.function, jit_compile=compile_with_xla, autograph=False)
@@ -80,6 +106,26 @@ class TrainStep:
             part = graph(self._accumulate, input_signature=batch and [batch, step])
             self._functions = (part, graph(self._apply_accumulated, input_signature=[number] * 2))
         self._take_numbers = tf.function(self._read_and_reset, autograph=False)
+
+    def _check_owners(self) -> None:
+        """Every part of the loss has a player, and every player a part.
+
+        Raises:
+            TaskError: names the one that has none.
+        """
+        names = ", ".join(repr(player.name) for player in self.players)
+        for part in self._parts:
+            if not any(player.owns(part) for player in self.players):
+                raise TaskError(
+                    f"{place_of(self._task.losses)}: the part {part!r} belongs to no player "
+                    f"({names}). Call it 'player/part'."
+                )
+        for player in self.players:
+            if not any(map(player.owns, self._parts)):
+                raise TaskError(
+                    f"{place_of(self._task.losses)}: no part of the loss is one of the player "
+                    f"{player.name!r}. Return one that is called '{player.name}/part'."
+                )
 
     def __call__(
         self,
@@ -117,96 +163,142 @@ class TrainStep:
 
     def drop_group(self) -> None:
         """Forget an unfinished group."""
+        self.untrained.put_back()
+        self._clear_group()
+
+    def _clear_group(self) -> None:
         for gradient in self._gradients:
             gradient.assign(tf.zeros_like(gradient))
-        self._frames.assign(0.0)
+        self._weight.assign(0.0)
         self._num_broken.assign(0.0)
 
     def read_metrics(self) -> dict[str, float]:
-        """Mean loss and its parts per frame since the last reading; waits for the device."""
-        *sums, norm, num_nonfinite = self._take_numbers().numpy().tolist()
-        values = dict(zip(self._sums, sums, strict=True))
-        frames = max(values.pop("frames"), 1.0)
-        parts = {name: value / frames for name, value in values.items()}
+        """Mean loss and its parts per unit of weight since the last reading; waits for the device."""
+        weight, *sums, norm, num_nonfinite = self._take_numbers().numpy().tolist()
+        means = {
+            name: value / (weight or 1.0) for name, value in zip(self._parts, sums, strict=True)
+        }
         return {
-            "loss": sum(parts.values()),
-            **{f"loss_{name}": value for name, value in parts.items()},
+            "loss": sum(means.values()),
+            **{f"loss_{name}": value for name, value in means.items()},
             "gradient_norm": norm,
             "nonfinite_steps": int(num_nonfinite),
         }
 
     def _read_and_reset(self) -> tf.Tensor:
         """All numbers for the log in one tensor, float64: one way to the device instead of many."""
-        variables = (*self._sums.values(), self._norm, self.num_nonfinite)
+        sums = (self._weight_sum, *self._sums.values())
+        variables = (*sums, self._norm, self.num_nonfinite)
         numbers = tf.stack([tf.cast(variable.read_value(), tf.float64) for variable in variables])
         with tf.control_dependencies([numbers]):
-            for variable in self._sums.values():
+            for variable in sums:
                 variable.assign(tf.zeros([], tf.float64))
         return numbers
 
-    def _loss_sum(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
-        outputs = self._model.training_outputs(batch, training=True, step=step)
-        parts = losses.loss_parts(outputs, batch)
-        return tf.add_n(list(parts.values())), parts, losses.num_frames(batch)
-
     def _gradients_of(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
-        with tf.GradientTape() as tape:
-            loss, parts, frames = self._loss_sum(batch, step)
-            # Sums over frames would leave float16's range however small the scale.
-            per_frame = 1.0 / tf.maximum(frames, 1.0) if self._settings.loss_scaling else 1.0
-            scaled = loss * (self.loss_scale * per_frame)
-        gradients = tape.gradient(scaled, self.weights, unconnected_gradients="zero")
+        """-> the gradients of all players one after the other, the batch's weight, 1.0 if broken."""
+        self.untrained.note()
+        with tf.GradientTape(persistent=len(self.players) > 1) as tape:
+            parts, weight = measured(self._task, self._model, batch, True, step)
+            check_parts(self._task, parts, self._parts)
+            losses = [
+                tf.add_n([value for name, value in parts.items() if player.owns(name)])
+                for player in self.players
+            ]
+            # Sums over a batch would leave float16's range however small the scale.
+            per_weight = 1.0 / _divisor(weight) if self._settings.loss_scaling else 1.0
+            scaled = [loss * (self.loss_scale * per_weight) for loss in losses]
+        gradients = []
+        for player, loss in zip(self.players, scaled, strict=True):
+            gradients += self._gradients_for(player, tape, loss)
         # A spoilt batch must not spoil the mean of the others in the log.
-        is_finite = tf.math.is_finite(loss)
-        for name, value in [*parts.items(), ("frames", frames)]:
+        is_finite = tf.math.is_finite(tf.add_n(losses)) & tf.math.is_finite(weight)
+        self._weight_sum.assign_add(tf.where(is_finite, tf.cast(weight, tf.float64), 0.0))
+        for name, value in parts.items():
             self._sums[name].assign_add(tf.where(is_finite, tf.cast(value, tf.float64), 0.0))
         gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
         if self._settings.loss_scaling:
-            gradients = [gradient / per_frame for gradient in gradients]
-        return gradients, frames, 1.0 - tf.cast(is_finite, tf.float32)
+            gradients = [gradient / per_weight for gradient in gradients]
+        return gradients, weight, 1.0 - tf.cast(is_finite, tf.float32)
+
+    def _gradients_for(self, player: Player, tape: tf.GradientTape, loss: tf.Tensor) -> list:
+        weights = [self.weights[place] for place in player.places]
+        gradients = tape.gradient(loss, weights)
+        if all(gradient is None for gradient in gradients):
+            whose = f"the player {player.name!r}'s" if player.name else "the model's"
+            raise TaskError(
+                f"{place_of(self._task.losses)}: the loss does not depend on any of {whose} "
+                "variables, so there is nothing to learn from it. Compute it from what the model "
+                "returns, with TensorFlow or keras.ops, and without .numpy()."
+            )
+        return [
+            tf.zeros_like(weight) if gradient is None else gradient
+            for weight, gradient in zip(weights, gradients, strict=True)
+        ]
 
     def _whole_step(
         self, batch: dict[str, tf.Tensor], step: tf.Tensor, rate: tf.Tensor, ema_decay: tf.Tensor
     ) -> None:
         self.num_traces += 1
-        gradients, frames, num_broken = self._gradients_of(batch, step)
-        self._update(gradients, frames, num_broken, rate, ema_decay)
+        gradients, weight, num_broken = self._gradients_of(batch, step)
+        self._update(gradients, weight, num_broken, rate, ema_decay)
 
     def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.num_traces += 1
-        gradients, frames, num_broken = self._gradients_of(batch, step)
+        gradients, weight, num_broken = self._gradients_of(batch, step)
         for total, gradient in zip(self._gradients, gradients, strict=True):
             total.assign_add(gradient)
-        self._frames.assign_add(frames)
+        self._weight.assign_add(weight)
         self._num_broken.assign_add(num_broken)
 
     def _apply_accumulated(self, rate: tf.Tensor, ema_decay: tf.Tensor) -> None:
         gradients = [gradient.read_value() for gradient in self._gradients]
-        frames, num_broken = self._frames.read_value(), self._num_broken.read_value()
-        self._update(gradients, frames, num_broken, rate, ema_decay)
-        self.drop_group()
+        weight, num_broken = self._weight.read_value(), self._num_broken.read_value()
+        self._update(gradients, weight, num_broken, rate, ema_decay)
+        self._clear_group()
 
     def _update(
         self,
         gradients: list[tf.Tensor],
-        frames: tf.Tensor,
+        weight: tf.Tensor,
         num_broken: tf.Tensor,
         rate: tf.Tensor,
         ema_decay: tf.Tensor,
     ) -> None:
         """`num_broken`: the batches of the group whose loss is not finite."""
-        scale = 1.0 / (tf.maximum(frames, 1.0) * self.loss_scale)
-        norm = tf.linalg.global_norm(gradients) * scale
+        scale = 1.0 / (_divisor(weight) * self.loss_scale)
+        updates, norms = [], []
+        remaining = iter(gradients)
+        for player in self.players:
+            own = [next(remaining) for _ in player.places]
+            norm = tf.linalg.global_norm(own) * scale
+            clip = tf.minimum(1.0, self._settings.gradient_clip / tf.maximum(norm, 1e-12))
+            norms.append(norm)
+            updates.append((player.optimizer, own, scale * clip))
+        norm = norms[0] if len(norms) == 1 else tf.norm(norms)
         self._norm.assign(norm)
-        factor = scale * tf.minimum(1.0, self._settings.gradient_clip / tf.maximum(norm, 1e-12))
+        is_sound = tf.math.is_finite(norm) & (num_broken == 0.0)
+        if self.untrained:
+            is_sound &= self.untrained.is_finite()
 
         def apply() -> tf.Tensor:
-            self.optimizer.apply(gradients, factor, rate, ema_decay)
+            self.num_applied.assign_add(1)
+            count = tf.cast(self.num_applied, tf.float32)
+            decay = tf.minimum(ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
+
+            def follow(name: str) -> None:
+                weight, average = self._averaged[name]
+                average.assign_sub((1.0 - decay) * (average - weight))
+
+            for optimizer, own, factor in updates:
+                optimizer.apply(own, factor, rate, count, follow)
+            self.untrained.accept()
             self.nonfinite_in_row.assign(0)
             self._grow_loss_scale()
             return tf.constant(True)
 
         def skip() -> tf.Tensor:
+            self.untrained.put_back()
             self.num_nonfinite.assign_add(1)
             # While there is a scale to blame, the batches are not; it has no part in the loss itself.
             blames_batches = (num_broken > 0.0) | (self.loss_scale <= 1.0)
@@ -217,7 +309,7 @@ class TrainStep:
                 self.finite_since_scaled.assign(0)
             return tf.constant(False)
 
-        tf.cond(tf.math.is_finite(norm) & (num_broken == 0.0), apply, skip)
+        tf.cond(is_sound, apply, skip)
 
     def _grow_loss_scale(self) -> None:
         if not self._settings.loss_scaling:
@@ -232,12 +324,17 @@ class TrainStep:
         )
 
     def swap_in_averages(self) -> list[np.ndarray]:
-        """Have the model use the averaged weights; returns its own for `restore_weights`."""
-        own = [weight.numpy() for weight in self.weights]
+        """Have the model use the averaged weights; returns its own state for `restore_weights`."""
+        own = [variable.numpy() for variable in self._used]
         for weight, average in zip(self.weights, self.averages, strict=True):
             weight.assign(average)
         return own
 
     def restore_weights(self, own: list[np.ndarray]) -> None:
-        for weight, value in zip(self.weights, own, strict=True):
-            weight.assign(value)
+        """Whatever was done with the averaged weights has left nothing behind."""
+        for variable, value in zip(self._used, own, strict=True):
+            variable.assign(value)
+
+    @property
+    def _used(self) -> list[tf.Variable]:
+        return [*self.weights, *self.untrained.variables.values()]

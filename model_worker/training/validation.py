@@ -8,23 +8,34 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from model_worker.speech import losses
-from model_worker.training.step import TrainStep, batch_signature
+from model_worker.training.step import TrainStep
+from model_worker.training.task_losses import Signature, measured, specs_of
+from shared.task.model_side import ModelSide
+
+_LATE = 1 << 30  # a step after any fade has ended
 
 
 class Validation:
     """Adds up the losses of one pass over the held-out set."""
 
-    def __init__(self, model, train_step: TrainStep, on_batch: Callable[[dict], None]):
-        self._model = model
+    def __init__(
+        self,
+        model,
+        task: ModelSide,
+        signature: Signature,
+        train_step: TrainStep,
+        on_batch: Callable[[dict], None],
+    ):
+        self._model, self._task = model, task
         self._train_step = train_step
         self._on_batch = on_batch
         self._own: list[np.ndarray] | None = None
         self._sums: dict[str, float] = {}
-        self._frames = 0.0
+        self._weight = 0.0
         self.last: dict[str, float] = {}
+        self.judged_by = f"val_{task.judged_by or 'loss'}"  # of these values
         self._step = tf.function(
-            self._measure, input_signature=[batch_signature()], autograph=False
+            self._measure, input_signature=[specs_of(signature)], autograph=False
         )
 
     def add(self, batch: dict[str, tf.Tensor]) -> None:
@@ -32,33 +43,31 @@ class Validation:
         if self._own is None:
             self._own = self._train_step.swap_in_averages()
         self._on_batch(batch)
-        parts, frames = self._step(batch)
+        parts, weight = self._step(batch)
         for name, value in parts.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value.numpy())
-        self._frames += float(frames.numpy())
+        self._weight += float(weight.numpy())
 
     def finish(self) -> float:
-        """What is judged, the held-out mel error; the model has its own weights back.
+        """What is judged; the model has its own weights back.
 
-        Durations and pitch have many right answers, and their errors rise while the speech still
-        gets better: they are in the logs, not in the judgement.
+        That may be one part only: others may rise while the model still gets better, and are then
+        in the logs, not in the judgement.
         """
-        frames = max(self._frames, 1.0)
-        self.last = {f"val_{name}": value / frames for name, value in self._sums.items()}
+        weight = self._weight or 1.0
+        self.last = {f"val_{name}": value / weight for name, value in self._sums.items()}
         self.last["val_loss"] = sum(self.last.values())
         self.abandon()
         # A loss that is not a number is worse than any other, and JSON has no word for it.
         worst = float(np.finfo(np.float32).max)
         self.last = {n: v if math.isfinite(v) else worst for n, v in self.last.items()}
-        return self.last["val_mel"]
+        return self.last[self.judged_by]
 
     def abandon(self) -> None:
         """Put the model's own weights back, finished or not."""
         if self._own is not None:
             self._train_step.restore_weights(self._own)
-        self._own, self._sums, self._frames = None, {}, 0.0
+        self._own, self._sums, self._weight = None, {}, 0.0
 
     def _measure(self, batch: dict[str, tf.Tensor]):
-        outputs = self._model.training_outputs(batch, training=False, step=1 << 30)
-        parts = losses.loss_parts(outputs, batch)
-        return parts, losses.num_frames(batch)
+        return measured(self._task, self._model, batch, False, tf.constant(_LATE))

@@ -26,7 +26,7 @@ from shared.diagnosis.wait_attribution import attribute
 from shared.plan.index import Index
 from shared.plan.plan import FILLER, Plan
 from shared.run.directory import RunDirectory
-from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
 
 _SAID_EVERY_S = 10.0
@@ -60,6 +60,7 @@ class ProgressLog:
         train_step: TrainStep,
         reporter: Reporter,
         config: Config,
+        task: ModelSide,
         busy: BusyMeter,
         on_record: Callable[[dict[str, Any]], None],
     ):
@@ -69,6 +70,7 @@ class ProgressLog:
         self._train_step = train_step
         self._reporter = reporter
         self._config = config
+        self._task = task
         self._on_record = on_record
         self._metrics = JsonLines(run.metrics)
         self._audit = JsonLines(run.audit) if config.run.audit else None
@@ -86,7 +88,7 @@ class ProgressLog:
         self._since_s = time.perf_counter()
         self._waited_ms = 0.0
         self._num_batches = 0
-        self._real_frames = self._all_frames = 0
+        self._real_amount = self._padded_amount = 0.0
         self._data_busy: list[float] = []
         self._model_busy: list[float] = []
         self._timings_ms: dict[str, float] = {}
@@ -126,8 +128,9 @@ class ProgressLog:
     def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
         """Note one training batch."""
         arrays = batch.received.arrays
-        self._real_frames += batch.real_frames
-        self._all_frames += arrays["mel"].shape[0] * arrays["mel"].shape[1]
+        amount = self._task.amount(arrays)
+        self._real_amount += amount.real
+        self._padded_amount += amount.padded
         self._num_batches += 1
         self._data_busy.append(batch.received.data_busy)
         for name, value in {**batch.received.timings_ms, "device_copy": batch.copy_ms}.items():
@@ -148,7 +151,6 @@ class ProgressLog:
         metrics = self._train_step.read_metrics()
         elapsed_s = max(1e-9, time.perf_counter() - self._since_s)
         batches = max(1, self._num_batches)
-        audio_s = self._real_frames * HOP / SAMPLE_RATE
         place = self._plan.layout.place(position.next_batch - 1)
         record: dict[str, Any] = {
             "step": position.step,
@@ -160,8 +162,9 @@ class ProgressLog:
             "queue_depth": self._receiver.queue_depth,
             "data_gpu_busy": round(float(np.mean(self._data_busy or [0.0])), 4),
             "model_gpu_busy": self._model_busy,
-            "padding_fraction": round(1 - self._real_frames / max(1, self._all_frames), 4),
-            "audio_seconds_per_s": round(audio_s / elapsed_s, 2),
+            "padding_fraction": round(1 - self._real_amount / (self._padded_amount or 1.0), 4),
+            "amount_per_s": round(self._real_amount / elapsed_s, 2),
+            "unit": self._task.unit,
             "timings_ms": {n: round(v / batches, 3) for n, v in self._timings_ms.items()},
             "waited_for_ms": {n: round(v / batches, 3) for n, v in self._waited_for_ms.items()},
             "time": round(time.time(), 3),
@@ -191,7 +194,7 @@ class ProgressLog:
                 f"{clock(outlook.epoch_left_s)} left",
                 f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
                 f"{1 / budget.step_s:.2f} steps/s",
-                f"{record['audio_seconds_per_s']:.0f} h of audio/h",
+                f"{record['amount_per_s']:.0f} {record['unit']}/s",
                 f"data side {record['data_gpu_busy']:.0%} busy",
                 f"model side {self._busy.share:.0%}, {self._busy.memory_mb()} MB, "
                 f"p5/p50 {steady.ratio if steady else '–'}",
@@ -232,17 +235,19 @@ class ProgressLog:
                 f"   Model side busy {steady.middle:.0%} (median second), p5/p50 {steady.ratio}"
             )
 
-    def log_validation(self, position: Position, values: dict[str, float]) -> None:
-        record = {"step": position.step, **{n: round(v, 6) for n, v in values.items()}}
+    def log_validation(self, position: Position, values: dict[str, float], judged_by: str) -> None:
+        """One line of metrics.jsonl; `judged_by` names the value that says what is best."""
+        rounded = {name: round(value, 6) for name, value in values.items()}
+        record = {"step": position.step, **rounded, "judged_by": judged_by}
         self._metrics.write(_finite(record))
         self.flush()
         self._reporter.tell(Metrics(_finite(record)))
         self._on_record(record)
         best = " (best so far)" if position.validations_since_best == 0 else ""
-        self._reporter.say(
-            f"📏 Validation at step {position.step}: mel error {values['val_mel']:.3f}, "
-            f"loss {values['val_loss']:.3f}{best}"
-        )
+        judged = f"{self._task.judged_in_words} {values[judged_by]:.3f}"
+        if judged_by != "val_loss":
+            judged += f", loss {values['val_loss']:.3f}"
+        self._reporter.say(f"📏 Validation at step {position.step}: {judged}{best}")
 
     def flush(self, durable: bool = False) -> None:
         """Write the logs; what a full disk refuses waits for the next time.

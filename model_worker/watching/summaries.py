@@ -1,4 +1,4 @@
-"""TensorBoard: the run's numbers, pictures, speech and hyper-parameters under tidy names."""
+"""TensorBoard: the run's numbers, pictures, sounds and hyper-parameters under tidy names."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import tensorflow as tf
 from shared.config.settings import Config
 from shared.config.toml_file import dump_config
 from shared.devices.cores import free_this_thread
-from shared.speech.mel import SAMPLE_RATE
+from shared.task.model_side import Shown
 
 log = logging.getLogger(__name__)
 
 _FLUSHED_WITHIN_S = 10.0
 
 _PIPELINE = (
-    "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "audio_seconds_per_s", "readers",
+    "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "amount_per_s", "readers",
     "cores_busy", "idle_share",
 )  # fmt: skip
 _DEVICES = ("data_gpu_busy", "model_gpu_busy")
@@ -115,14 +115,15 @@ class Summaries:
             tf.summary.experimental.write_raw_pb(together.SerializeToString(), step=step)
 
     @_never_fails
-    def sample(self, step: int, name: str, samples: np.ndarray, picture: np.ndarray) -> None:
-        """Speech (samples,) in [-1, 1] and its picture, uint8 (height, width, 4)."""
+    def show(self, step: int, shown: Shown) -> None:
+        """A sound or a picture of a step, or both."""
         with self._default_writer():
-            tf.summary.audio(
-                f"speech/{name}", samples[np.newaxis, :, np.newaxis].astype(np.float32),
-                SAMPLE_RATE, step=step,
-            )  # fmt: skip
-            tf.summary.image(f"alignment_and_mel/{name}", picture[np.newaxis, :, :, :3], step=step)
+            if shown.sound is not None:
+                samples = shown.sound[np.newaxis, :, np.newaxis].astype(np.float32)
+                tf.summary.audio(shown.name, samples, shown.sample_rate, step=step)
+            if shown.picture is not None:
+                picture = shown.picture[np.newaxis, :, :, :3]
+                tf.summary.image(shown.name, picture, step=step)
 
     def flush(self, patience_s: float | None = None) -> None:
         """Have everything so far written, or as much of it as storage takes in this time."""

@@ -41,19 +41,21 @@ def table_of(found: dict) -> Iterator[str]:
     gpus = ", ".join(found["gpus"]) or "no GPU"
     yield f"{found['cores']} cores, {gpus}"
     yield ""
-    yield f"{'':21}{'batches/s':>10}{'h of audio/h':>14}{'of limit':>10}{'busy':>7}{'steady':>8}"
+    per_s = f"{found['unit']}/s"
+    wide = max(14, len(per_s) + 2)
+    yield f"{'':21}{'batches/s':>10}{per_s:>{wide}}{'of limit':>10}{'busy':>7}{'steady':>8}"
     for mode in found["modes"]:
         shares = mode["model_gpu_busy"]
         steady = steadiness(shares)
         yield (
-            f"{mode['mode']:21}{mode['batches_per_s']:>10.2f}{mode['audio_seconds_per_s']:>14.0f}"
+            f"{mode['mode']:21}{mode['batches_per_s']:>10.2f}{mode['amount_per_s']:>{wide}.0f}"
             f"{mode['share_of_limit']:>10.0%}{np.median(shares) if shares else 0:>7.0%}"
             + (f"{steady:>8.2f}" if steady is not None else f"{'–':>8}")
         )
     for name, parts in found["limits"].items():
-        data, model = (parts[side]["audio_seconds_per_s"] for side in ("data", "model"))
+        data, model = (parts[side]["amount_per_s"] for side in ("data", "model"))
         yield (
-            f"{_LIMITS[name]}: {limit_of(parts):.0f} h/h "
+            f"{_LIMITS[name]}: {limit_of(parts):.0f} {per_s} "
             f"(batches alone {data:.0f}, steps alone {model:.0f})"
         )
     yield ""
@@ -70,13 +72,13 @@ def picture_of(found: dict) -> bytes:
         figure = Figure(figsize=(9, 1.4 + 0.75 * len(modes)), layout="constrained", dpi=110)
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        rates = [mode["audio_seconds_per_s"] for mode in modes]
+        rates = [mode["amount_per_s"] for mode in modes]
         places = range(len(modes))
         axes.barh(places, rates, color=[_COLOURS[mode["mode"]] for mode in modes], height=0.6)
         widest = max([*rates, *(limit_of(parts) for parts in found["limits"].values())])
         for place, mode in zip(places, modes, strict=True):
-            words = f"{mode['audio_seconds_per_s']:,.0f}  ({mode['share_of_limit']:.0%} of limit)"
-            rate = mode["audio_seconds_per_s"]
+            words = f"{mode['amount_per_s']:,.0f}  ({mode['share_of_limit']:.0%} of limit)"
+            rate = mode["amount_per_s"]
             fits = rate > _ROOM_FOR_WORDS * widest
             axes.text(
                 (0 if fits else rate) + 0.01 * widest,
@@ -93,7 +95,8 @@ def picture_of(found: dict) -> bytes:
         axes.invert_yaxis()
         axes.set_xlim(0, widest * 1.05)
         axes.set_xlabel(
-            "hours of audio trained per hour; black: the limit, the slower side alone", color=_SOFT
+            f"{found['unit']} trained per second; black: the limit, the slower side alone",
+            color=_SOFT,
         )
         title = (
             f"{found['utterances']:,} utterances, model {found['model_size']}, "

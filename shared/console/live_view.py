@@ -246,7 +246,8 @@ class LiveView:
             parts.append(f"validation {self._val_loss:.3f}")
         if outlook.steps_per_s:
             parts.append(f"{outlook.steps_per_s:.2f} steps/s")
-        parts.append(f"{whole_number(record, 'audio_seconds_per_s')} h of audio/h")
+        unit = str(record.get("unit") or "examples")
+        parts.append(f"{whole_number(record, 'amount_per_s')} {unit}/s")
         parts += [problems, f"elapsed {elapsed}"]
         if outlook.steps_per_s:
             parts.append(f"left {clock(self._left(outlook.left_s))}")

@@ -16,7 +16,7 @@ from shared.console import report_pictures
 from shared.console.numbers import number
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
-from shared.console.run_story import RunStory, read_run
+from shared.console.run_story import RunStory, judged, judged_by, read_run
 from shared.console.run_words import ending_in_words, restart_in_words
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
@@ -106,13 +106,10 @@ def _facts(story: RunStory) -> str:
             (_rounded(number(last, "loss")), "training loss at the end"),
         ]
         if story.validations:
-            best = min(story.validations, key=lambda record: number(record, "val_mel"))
-            pairs.append(
-                (
-                    _rounded(number(best, "val_mel")),
-                    f"best held-out mel error, step {best['step']:,}",
-                )
-            )
+            best = min(story.validations, key=judged)
+            by = judged_by(best).removeprefix("val_")
+            words = f"best held-out {by}, step {best['step']:,}"
+            pairs.append((_rounded(judged(best)), words))
         if len(share):
             pairs.append(
                 (f"{np.median(share):.0%}", f"{story.device('model')} busy (median second)")

@@ -180,17 +180,17 @@ def pace(story: RunStory) -> str:
     """Padding and speed over the steps."""
     steps = np.array([record["step"] for record in story.steps])
     padding = np.array([number(record, "padding_fraction") for record in story.steps])
-    speed = np.array([number(record, "audio_seconds_per_s") for record in story.steps])
+    speed = np.array([number(record, "amount_per_s") for record in story.steps])
 
     def paint(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, sharex=True)
         _line(left, steps, padding, THIRD, "padding")
         left.set_ylim(0, 1)
         left.yaxis.set_major_formatter(PercentFormatter(1.0))
-        left.set_ylabel("of all frames are padding")
+        left.set_ylabel("of what is computed is padding")
         _line(right, steps, speed, GOOD, "speed")
         right.set_ylim(bottom=0)
-        right.set_ylabel("hours of audio an hour")
+        right.set_ylabel(f"{story.unit} a second")
         for axes in (left, right):
             axes.set_xlabel("step")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
-from shared.console.numbers import is_number
+from shared.console.numbers import is_number, number
 from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
 from shared.run.environment import read_environment
@@ -40,6 +40,11 @@ class RunStory:
     ending: Ended | None  # of what was started last; None while that is not known
     versions: dict[str, str]  # that the run was made with; empty where nobody wrote them down
     devices: dict[str, list[str]]  # by role, the same
+
+    @property
+    def unit(self) -> str:
+        """What the amounts of its steps are counted in."""
+        return str(self.steps[-1].get("unit") or "examples") if self.steps else "examples"
 
     def device(self, role: str) -> str:
         """ "data GPU" or "data CPU", as it was."""
@@ -86,6 +91,17 @@ def read_run(run_dir: str | Path) -> RunStory:
         versions=versions,
         devices=devices,
     )
+
+
+def judged_by(record: dict) -> str:
+    """Which number of a validation's record says what is best."""
+    name = record.get("judged_by")
+    return name if isinstance(name, str) else "val_loss"
+
+
+def judged(record: dict) -> float:
+    """That number; NaN where it has none."""
+    return number(record, judged_by(record))
 
 
 def _json_lines(path: Path) -> list[dict]:

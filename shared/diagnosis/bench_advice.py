@@ -11,8 +11,8 @@ _FEATURE_BYTES_PER_FRAME = 82 * 4  # 80 mel bins, energy and pitch, float32
 
 
 def limit_of(parts: dict[str, dict]) -> float:
-    """The most that a placement can do: its slower side, in seconds of audio per second."""
-    return min(parts["data"]["audio_seconds_per_s"], parts["model"]["audio_seconds_per_s"])
+    """The most that a placement can do: its slower side, in amounts per second."""
+    return min(parts["data"]["amount_per_s"], parts["model"]["amount_per_s"])
 
 
 def advise(found: dict) -> dict:
@@ -23,7 +23,7 @@ def advise(found: dict) -> dict:
     if multi is None:
         why.append(f"Multi-GPU mode was not measured: {found['no_multi_gpu']}.")
     else:
-        gain = multi["audio_seconds_per_s"] / max(1e-9, single["audio_seconds_per_s"])
+        gain = multi["amount_per_s"] / max(1e-9, single["amount_per_s"])
         if gain >= _NOTICEABLE:
             chosen, flags = multi, list(multi["flags"])
             why.append(
@@ -57,7 +57,7 @@ def batches_to_cover(parts: dict[str, dict]) -> int:
 
 
 def _of_the_slower_side(parts: dict[str, dict], found: dict) -> tuple[list[str], list[str]]:
-    data, model = (parts[side]["audio_seconds_per_s"] for side in ("data", "model"))
+    data, model = (parts[side]["amount_per_s"] for side in ("data", "model"))
     if data >= model * _NOTICEABLE:
         return [], [f"The model is the limit: the data side could feed {data / model:.1f} × it."]
     if model < data * _NOTICEABLE:

@@ -12,14 +12,16 @@ WARM_UP_BATCHES_PER_SHAPE = 3  # before the first measurement; they come in rand
 class PaceMeter:
     """Counts batches for a number of seconds, the warm-up before them not counted."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, seconds: float, unit: str, clock: Callable[[], float] = time.monotonic):
+        """`unit`: what the amounts are counted in, such as "s of audio"."""
+        self._unit = unit
         self._seconds = seconds
         self._clock = clock
         self._first_s: float | None = None  # of the warm-up
         self._began_s: float | None = None
         self._last_s = 0.0
         self._num_batches = 0
-        self._audio_s = 0.0
+        self._amount = 0.0
         self._longest_gap_s = 0.0
         self._busy: list[float] = []
 
@@ -27,8 +29,8 @@ class PaceMeter:
     def is_over(self) -> bool:
         return self._began_s is not None and self._last_s - self._began_s >= self._seconds
 
-    def note(self, audio_s: float) -> None:
-        """A batch with so much speech in it is done."""
+    def note(self, amount: float) -> None:
+        """A batch that holds so much is done."""
         now_s = self._clock()
         if self._first_s is None:
             self._first_s = now_s
@@ -38,7 +40,7 @@ class PaceMeter:
                 self._busy.clear()
             return
         self._num_batches += 1
-        self._audio_s += audio_s
+        self._amount += amount
         self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_s)
         self._last_s = now_s
 
@@ -51,7 +53,8 @@ class PaceMeter:
         measured_s = max(1e-9, self._last_s - (self._began_s or self._last_s))
         return {
             "batches_per_s": self._num_batches / measured_s if self._num_batches else 0.0,
-            "audio_seconds_per_s": self._audio_s / measured_s if self._num_batches else 0.0,
+            "amount_per_s": self._amount / measured_s if self._num_batches else 0.0,
+            "unit": self._unit,
             "seconds": measured_s if self._num_batches else 0.0,
             "longest_gap_s": self._longest_gap_s,
             "model_gpu_busy": [round(share, 4) for share in self._busy],

@@ -91,6 +91,10 @@ class ModelSide:
         """Learning rate of the engine's optimizer where --learning-rate gives none."""
         return 1e-3
 
+    def identity(self) -> dict[str, str]:
+        """What of the configuration decides which model it is: a checkpoint of another is refused."""
+        return {}
+
     def amount(self, arrays: Mapping[str, np.ndarray]) -> Amount:
         """How much of `unit` a batch holds."""
         weight = arrays[WEIGHT]

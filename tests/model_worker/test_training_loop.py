@@ -31,6 +31,7 @@ class Story:
         self.validation = SimpleNamespace(
             add=lambda tensors: self.work("held out", VALIDATION_BATCH_S),
             finish=lambda: next(self._losses), abandon=lambda: None, last={},
+            judged_by="val_loss",
         )  # fmt: skip
         nothing = lambda *_, **__: None  # noqa: E731
         progress = SimpleNamespace(
@@ -49,7 +50,7 @@ class Story:
                 progress=lambda count: self.reported_s.append(self.now_s)),
             save=lambda position: self.did.append(f"saved {position.step}"),
             on_best=lambda position: self.did.append(f"best {position.step}"),
-            samples=SimpleNamespace(speak=nothing), should_stop=lambda: False, started_s=0.0,
+            showing=SimpleNamespace(show=nothing), should_stop=lambda: False, started_s=0.0,
         )  # fmt: skip
         self.position = Position()
         self.loop = TrainingLoop(self.parts, self.position)

@@ -16,10 +16,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import the_documented
 
-# A mode with its batches/s, hours of audio per hour and percent of its limit; the limits with
+# A mode with its batches/s, seconds of audio a second and percent of its limit; the limits with
 # theirs; where the picture is; the flags to use, or none.
 ROW = r"^(sequential|single-GPU buffered|multi-GPU) +([\d.]+) +(\d+) +(\d+)% +\d+% "
-LIMIT = r"^limit with (\w+) .*: (\d+) h/h \(batches alone (\d+), steps alone (\d+)\)$"
+LIMIT = r"^limit with (\w+) .*: (\d+) s of audio/s \(batches alone (\d+), steps alone (\d+)\)$"
 PICTURE = r"^📄 Picture: (runs/bench-\d{8}-\d{6}/bench\.png)$"
 USE = r"^👉 Use(?:: (.+)| no flags: .*)$"
 

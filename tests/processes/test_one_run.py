@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 METRICS = {
     "step", "epoch", "loss", "learning_rate", "step_ms", "data_wait_ms", "queue_depth",
-    "data_gpu_busy", "model_gpu_busy", "padding_fraction", "audio_seconds_per_s", "waited_for_ms",
+    "data_gpu_busy", "model_gpu_busy", "padding_fraction", "amount_per_s", "waited_for_ms",
 }  # fmt: skip
 
 

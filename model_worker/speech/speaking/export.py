@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.spoken_text import TextEncoder
-from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
 from shared.config.settings import DataConfig
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
@@ -54,7 +54,7 @@ def _work(arguments: list[str]) -> int:
         raise InputError(f"--out {out}: already holds something. Name a new folder.")
     index = Index.load(run.index)
     voices = _voices(flags.reference, index, config.data)
-    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"))
+    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     make_folder(out.parent)
     # A model that is saved on the CPU is loaded anywhere.
     os.environ.update(worker_environment(None))

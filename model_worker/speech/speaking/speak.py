@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.speaking_device import fix_speaking_device
 from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
-from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
 from shared.errors import InputError
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes, wav_bytes, write_file
@@ -47,7 +47,7 @@ def _work(arguments: list[str]) -> int:
     else:
         reference_mel = mel_of_speaker(flags.speaker, index, config.data)
     utterances = _utterances(flags, TextEncoder(index))
-    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"))
+    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     if flags.vocoder and not (Path(flags.vocoder) / "saved_model.pb").is_file():
         raise InputError(f"--vocoder {flags.vocoder}: is not a SavedModel folder.")
     _make_folders(utterances)

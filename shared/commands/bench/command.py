@@ -176,7 +176,7 @@ def measure(
         )
     for entry in modes:
         best = limit_of(limits[entry["limit"]])
-        entry["share_of_limit"] = entry["audio_seconds_per_s"] / best
+        entry["share_of_limit"] = entry["amount_per_s"] / best
     found = {
         "seconds": seconds,
         "data": config.data.train_data,
@@ -189,6 +189,7 @@ def measure(
         "memory_megabytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
         "model_size": config.task.model_size,
         "batch_size": config.data.batch_size,
+        "unit": modes[0]["unit"],
         "buffer_size": config.data.pipeline_buffer_size,
         "cache": config.data.cache,
         "cache_megabytes": config.data.cache_megabytes,

@@ -148,16 +148,17 @@ class StepWatch:
         seconds = last["time"] - first["time"]
         from_queue = max(0, first["queue_depth"] - last["queue_depth"])
         sustained = max(0, num_batches - from_queue) / num_batches
-        audio_s, waited_ms, before = 0.0, 0.0, first
+        amount, waited_ms, before = 0.0, 0.0, first
         for record in self._records:
             batches = record["step"] - before["step"]
             passed_s = (record["step_ms"] + record["data_wait_ms"]) * batches / 1000
-            audio_s += record["audio_seconds_per_s"] * passed_s
+            amount += record["amount_per_s"] * passed_s
             waited_ms += record["data_wait_ms"] * batches
             before = record
         return {
             "batches_per_s": num_batches * sustained / seconds,
-            "audio_seconds_per_s": audio_s * sustained / seconds,
+            "amount_per_s": amount * sustained / seconds,
+            "unit": last["unit"],
             "seconds": seconds,
             "waited_fraction": min(1.0, waited_ms / 1000 / seconds),
             "model_gpu_busy": [s for record in self._records for s in record["model_gpu_busy"]],

@@ -1,20 +1,25 @@
 """Fine-tuning begins with another run's weights, whatever the numbers of its symbols."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 
 from model_worker.checkpoints.store import Checkpoint
-from model_worker.speech.initial_weights import begin_with
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.task import SpeechModel
+from model_worker.training.begin_from import begin_with
 from model_worker.training.state import groups_of, restore
 from model_worker.training.step import StepSettings, TrainStep
+from shared.config.settings import Config
 from shared.errors import CheckpointError
+from shared.speech.batch import FORM
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
+SPEECH = SpeechModel(Config())
 OLD_TABLE = ["_", "<s>", "</s>", "a", "b", "c"]
 NEW_TABLE = ["_", "<s>", "</s>", "c", "d", "a", "b"]
 
@@ -23,7 +28,13 @@ def make_step(seed: int, num_symbols: int, channels: int = 16) -> TrainStep:
     shape = acoustic_model.ModelShape(channels, 1, 16, 1, 8, 8, 1, 4, 0.0)
     acoustic_model.SHAPES["fine-tuned"] = shape
     keras.utils.set_random_seed(seed)
-    return TrainStep(build_model("fine-tuned", num_symbols, STATISTICS), StepSettings())
+    model = build_model("fine-tuned", num_symbols, STATISTICS)
+    return TrainStep(model, SPEECH, FORM.signature(), StepSettings())
+
+
+def begin(checkpoint: Checkpoint, known: list[str], step: TrainStep, table: list[str]) -> str:
+    other, index = SimpleNamespace(symbol_table=known), SimpleNamespace(symbol_table=table)
+    return begin_with(checkpoint, other, step._model, step, SPEECH, index)
 
 
 def checkpoint_of(step: TrainStep) -> Checkpoint:
@@ -34,11 +45,12 @@ def checkpoint_of(step: TrainStep) -> Checkpoint:
 
 def test_weights_are_the_other_runs_averages_and_symbols_keep_their_meaning():
     old, new = make_step(1, len(OLD_TABLE)), make_step(2, len(NEW_TABLE))
-    place = next(i for i, n in enumerate(new.optimizer.names) if n.endswith(".embeddings"))
+    place = next(i for i, n in enumerate(new.names) if n.endswith(".embeddings"))
     untouched = new.weights[place].numpy()
     checkpoint = checkpoint_of(old)
-    begin_with(checkpoint, OLD_TABLE, new, NEW_TABLE)
-    for i, name in enumerate(new.optimizer.names):
+    remark = begin(checkpoint, OLD_TABLE, new, NEW_TABLE)
+    assert remark == "Not in it, and learned from nothing: 1 symbols (d)"
+    for i, name in enumerate(new.names):
         np.testing.assert_array_equal(new.averages[i].numpy(), new.weights[i].numpy())
         if i != place:
             np.testing.assert_array_equal(
@@ -55,7 +67,7 @@ def test_another_model_is_refused_and_nothing_is_half_loaded():
     wide, new = make_step(1, len(OLD_TABLE), channels=24), make_step(2, len(NEW_TABLE))
     before = [weight.numpy() for weight in new.weights]
     with pytest.raises(CheckpointError, match="--model-size"):
-        begin_with(checkpoint_of(wide), OLD_TABLE, new, NEW_TABLE)
+        begin(checkpoint_of(wide), OLD_TABLE, new, NEW_TABLE)
     for weight, value in zip(new.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
 

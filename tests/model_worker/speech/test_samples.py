@@ -11,10 +11,13 @@ import tensorflow as tf
 
 from model_worker.speech import sample_picture
 from model_worker.speech.network.acoustic_model import Statistics, build_model
-from model_worker.speech.samples import Samples
+from model_worker.speech.samples import SpokenSamples
+from model_worker.speech.task import SpeechModel
 from model_worker.training.step import StepSettings, TrainStep
+from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries, tidy_names
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.speech.batch import FORM
 from shared.speech.mel import HOP
 
 DEADLINE_S = 60.0
@@ -25,7 +28,7 @@ TABLE = ["_", "<s>", "</s>", " ", *"abcdefgh$"]
 def parts(tmp_path):
     keras.utils.set_random_seed(3)
     model = build_model("tiny", len(TABLE), Statistics(-5.0, 2.0, 5.0, 0.3, 1.0, 1.0))
-    train_step = TrainStep(model, StepSettings())
+    train_step = TrainStep(model, SpeechModel(Config()), FORM.signature(), StepSettings())
     for average in train_step.averages:
         average.assign(average + 0.01)
     index = SimpleNamespace(
@@ -35,8 +38,11 @@ def parts(tmp_path):
     config = Config(DataConfig(train_data="x"), ModelConfig(), TrainingConfig(), RunConfig())
     said = []
     summaries = Summaries(tmp_path / "tensorboard", config, say=said.append)
-    samples = Samples(model, train_step, index, tmp_path / "samples", summaries, say=said.append)
-    return SimpleNamespace(train_step=train_step, samples=samples, summaries=summaries, said=said)
+    viewer = SpokenSamples(model, index, num_samples=2)
+    showing = Showing(viewer, train_step, tmp_path / "samples", summaries, say=said.append)
+    return SimpleNamespace(
+        train_step=train_step, showing=showing, viewer=viewer, summaries=summaries, said=said
+    )
 
 
 def batch() -> dict[str, tf.Tensor]:
@@ -55,9 +61,9 @@ def batch() -> dict[str, tf.Tensor]:
 def test_samples_are_spoken_and_drawn_and_the_weights_stay_as_they_were(parts, tmp_path):
     weights = [weight.numpy() for weight in parts.train_step.weights]
     state = np.random.get_state()[1].copy()
-    parts.samples.keep(batch())
-    parts.samples.speak(500)
-    parts.samples.close()
+    parts.showing.keep(batch())
+    parts.showing.show(500)
+    parts.showing.close()
     for weight, before in zip(parts.train_step.weights, weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), before)
     np.testing.assert_array_equal(np.random.get_state()[1], state)
@@ -71,31 +77,31 @@ def test_samples_are_spoken_and_drawn_and_the_weights_stay_as_they_were(parts, t
 
 
 def test_what_was_recorded_is_written_once(parts, tmp_path):
-    parts.samples.keep(batch())
-    parts.samples.speak(1)
-    parts.samples.close()
-    assert parts.samples._recorded_waves() == []
+    parts.showing.keep(batch())
+    parts.showing.show(1)
+    parts.showing.close()
+    assert parts.viewer._recorded_waves(tmp_path / "samples") == []
     (tmp_path / "samples" / "recorded" / "1.wav").unlink()  # as after a kill between the two
-    assert len(parts.samples._recorded_waves()) == 2
+    assert len(parts.viewer._recorded_waves(tmp_path / "samples")) == 2
 
 
 def test_the_sentences_stay_those_of_the_first_batch(parts):
     first = batch()
-    parts.samples.keep(first)
-    parts.samples.keep({**batch(), "symbols": tf.zeros_like(first["symbols"])})
-    np.testing.assert_array_equal(parts.samples._rows["symbols"], first["symbols"].numpy()[1:])
+    parts.showing.keep(first)
+    parts.showing.keep({**batch(), "symbols": tf.zeros_like(first["symbols"])})
+    np.testing.assert_array_equal(parts.viewer._rows["symbols"], first["symbols"].numpy()[1:])
 
 
 def test_a_full_disk_or_a_broken_model_does_not_end_the_run(parts, tmp_path, caplog):
     (tmp_path / "samples").write_text("a file where the folder should be")
     (tmp_path / "tensorboard").write_text("likewise")
-    parts.samples.keep(batch())
-    parts.samples.speak(1)
+    parts.showing.keep(batch())
+    parts.showing.show(1)
     parts.summaries.numbers({"step": 1, "loss": 1.0})
-    parts.samples._rows["symbols"] = parts.samples._rows["symbols"][:, :0]
-    parts.samples._rows["symbol_lengths"] = "nonsense"
-    parts.samples.speak(2)
-    parts.samples.close()
+    parts.viewer._rows["symbols"] = parts.viewer._rows["symbols"][:, :0]
+    parts.viewer._rows["symbol_lengths"] = "nonsense"
+    parts.showing.show(2)
+    parts.showing.close()
     assert caplog.text.count("; the run goes on") == 3
     assert sorted(words.partition(";")[0] for words in parts.said) == [
         "⚠️  TensorBoard can't be written to",
@@ -114,11 +120,11 @@ def test_a_stop_does_not_wait_for_pictures_or_for_tensorboard(parts, monkeypatch
 
     monkeypatch.setattr(sample_picture, "draw", draw)
     monkeypatch.setattr(Summaries, "_write_numbers", lambda self, record: go_on.wait(DEADLINE_S))
-    parts.samples.keep(batch())
-    parts.samples.speak(1)
+    parts.showing.keep(batch())
+    parts.showing.show(1)
     parts.summaries.numbers({"step": 1, "loss": 1.0})
     assert drawing.wait(DEADLINE_S)
-    parts.samples.close(patience_s=0.01)
+    parts.showing.close(patience_s=0.01)
     assert not go_on.is_set()
     go_on.set()
     for thread in set(threading.enumerate()) - before:
@@ -145,9 +151,9 @@ def test_what_is_written_can_be_read_by_tensorboard(parts, tmp_path):
 
     for step in (1, 2):
         parts.summaries.numbers({"step": step, "loss": float(step), "val_loss": 0.5})
-    parts.samples.keep(batch())
-    parts.samples.speak(2)
-    parts.samples.close()
+    parts.showing.keep(batch())
+    parts.showing.show(2)
+    parts.showing.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"), {"tensors": 0}).Reload()
     tags = set(events.Tags()["tensors"])
     assert tags >= {"training/loss", "validation/loss", "configuration"}

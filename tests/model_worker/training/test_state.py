@@ -7,9 +7,12 @@ import pytest
 from model_worker.checkpoints.store import CheckpointStore
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.task import SpeechModel
 from model_worker.training.state import Position, groups_of, restore, state_of
 from model_worker.training.step import StepSettings, TrainStep
+from shared.config.settings import Config
 from shared.errors import CheckpointError
+from shared.speech.batch import FORM
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 IDENTITY = {"index": "f" * 64, "stream": "5" * 64, "model_size": "tiny", "grad_accum": 1}
@@ -22,7 +25,8 @@ def make_step(monkeypatch):
         shape = acoustic_model.ModelShape(channels, 1, 16, 1, 8, 8, 1, 4, 0.0)
         monkeypatch.setitem(acoustic_model.SHAPES, "tiny", shape)
         keras.utils.set_random_seed(seed)
-        return TrainStep(build_model("tiny", num_symbols, STATISTICS), StepSettings())
+        model = build_model("tiny", num_symbols, STATISTICS)
+        return TrainStep(model, SpeechModel(Config()), FORM.signature(), StepSettings())
 
     return make
 

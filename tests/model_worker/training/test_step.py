@@ -8,8 +8,11 @@ import tensorflow as tf
 from model_worker.speech import losses
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.task import SpeechModel
 from model_worker.training.step import StepSettings, TrainStep
-from shared.plan.buckets import BucketShape
+from shared.config.settings import Config
+from shared.speech.batch import FORM
+from shared.task import BatchShape
 
 # All parts of the model, as small as they go: what is tested here is the step.
 acoustic_model.SHAPES["smallest"] = acoustic_model.ModelShape(
@@ -22,7 +25,8 @@ STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 def make_batch(rows: int, symbols: int = 9, frames: int = 40, seed: int = 0) -> dict:
     random = np.random.default_rng(seed)
     arrays = {
-        n: np.zeros(s, d) for n, (d, s) in BucketShape(rows, symbols, frames).arrays().items()
+        n: np.zeros(s, d)
+        for n, (d, s) in BatchShape(rows, (frames, symbols), FORM).arrays().items()
     }
     arrays["symbols"][:] = random.integers(1, 20, (rows, symbols))
     arrays["symbol_lengths"][:] = random.integers(4, symbols + 1, rows)
@@ -41,7 +45,8 @@ def tensors(arrays: dict) -> dict:
 
 def make_step(**settings) -> TrainStep:
     keras.utils.set_random_seed(7)
-    return TrainStep(build_model("smallest", 20, STATISTICS), StepSettings(**settings))
+    model = build_model("smallest", 20, STATISTICS)
+    return TrainStep(model, SpeechModel(Config()), FORM.signature(), StepSettings(**settings))
 
 
 def begin_again(step: TrainStep, initial: list[np.ndarray]) -> TrainStep:
@@ -49,9 +54,9 @@ def begin_again(step: TrainStep, initial: list[np.ndarray]) -> TrainStep:
     for weight, average, value in zip(step.weights, step.averages, initial, strict=True):
         weight.assign(value)
         average.assign(value)
-    optimizer = step.optimizer
+    optimizer = step.players[0].optimizer
     moments = [*optimizer.first_moments.values(), *optimizer.second_moments.values()]
-    for variable in [*moments, optimizer.num_applied]:
+    for variable in [*moments, step.num_applied]:
         variable.assign(tf.zeros_like(variable))
     step.drop_group()
     step.read_metrics()
@@ -63,7 +68,7 @@ def values(variables) -> np.ndarray:
 
 
 def first_moments(step: TrainStep) -> np.ndarray:
-    return values(step.optimizer.first_moments.values())
+    return values(step.players[0].optimizer.first_moments.values())
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,8 @@ OUTLOOK = Outlook(
 
 def metrics(step=120, outlook=OUTLOOK, **changes):
     record = {
-        "step": step, "epoch": 3, "loss": 1.5 - step / 1000, "step_ms": 90.0,
-        "data_wait_ms": 30.0, "queue_depth": 34, "audio_seconds_per_s": 321.0,
+        "step": step, "epoch": 3, "loss": 1.5 - step / 1000, "step_ms": 90.0, "unit": "s of audio",
+        "data_wait_ms": 30.0, "queue_depth": 34, "amount_per_s": 321.0,
     } | changes  # fmt: skip
     return Metrics(record, outlook)
 
@@ -78,7 +78,7 @@ EVERYTHING = (
     "data GPU", "model GPU", "80 %", "98 %", "640 MB", "2.3 GB", "p5/p50 0.25", "p5/p50 1.00",
     "queue", "34/50", "epoch 3", "45%", "0:02:10 left", "waiting for: decoding",
     "try --num-workers 6", "step 120/1000", "loss 1.380 ↘", "validation 1.250", "8.25 steps/s",
-    "321 h of audio/h", "left out 3", "restarts 1", "elapsed 0:01:15", "left 1:01:40",
+    "321 s of audio/s", "left out 3", "restarts 1", "elapsed 0:01:15", "left 1:01:40",
 )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def test_lanes_are_named_after_what_they_run_on(draw):
 
 def test_numbers_that_are_missing_or_not_finite_do_no_harm(draw):
     shown = draw(80, ("model_worker", metrics(
-        loss=None, audio_seconds_per_s="much",
+        loss=None, amount_per_s="much",
         outlook=dataclasses.replace(OUTLOOK, verdict="", steps_per_s=None),
     )))  # fmt: skip
     assert "step 120/1000" in shown and "loss" not in shown

@@ -28,7 +28,7 @@ def step_record(step, time_s, **other):
         "step": step, "epoch": step // 20, "loss": 3.0 / step, "loss_mel": 2.0 / step,
         "learning_rate": 1e-3, "step_ms": 90.0, "data_wait_ms": 10.0, "queue_depth": 40,
         "data_gpu_busy": 0.6, "model_gpu_busy": [0.9, 0.95], "padding_fraction": 0.1,
-        "audio_seconds_per_s": 300.0, "timings_ms": {"decoding": 80.0, "features": 30.0,
+        "amount_per_s": 300.0, "unit": "s of audio", "timings_ms": {"decoding": 80.0, "features": 30.0,
         "readers": 2.0}, "waited_for_ms": {"decoding": 8.0, "transport": 1.0}, "time": time_s,
     } | other  # fmt: skip
 
@@ -49,7 +49,7 @@ def run(tmp_path):
     write_config(config, directory.config)
     records = [step_record(step, START_S + step) for step in range(1, 41)]
     records[5] = step_record(6, START_S + 6, loss=None)  # not finite
-    records.insert(20, {"step": 20, "val_loss": 0.5, "val_mel": 0.3})
+    records.insert(20, {"step": 20, "val_loss": 0.5, "val_mel": 0.3, "judged_by": "val_mel"})
     lines = [json.dumps(record) for record in records]
     directory.metrics.write_text("\n".join(lines) + '\n{"step": 41, "lo', encoding="utf-8")
     directory.quarantine.write_text(

@@ -20,7 +20,7 @@ def no_fake_gpus(monkeypatch):
 
 def test_the_pace_is_counted_after_the_warm_up_and_between_beats():
     now_s = [0.0]
-    meter = PaceMeter(6.0, lambda: now_s[0])
+    meter = PaceMeter(6.0, "s of audio", lambda: now_s[0])
     for at_s in (10.0, 10.4, 11.0):  # a second of warm-up; the last beat begins the measurement
         now_s[0] = at_s
         meter.note(100.0)
@@ -33,13 +33,13 @@ def test_the_pace_is_counted_after_the_warm_up_and_between_beats():
     meter.note(3.0)
     assert meter.is_over
     assert meter.pace() == {
-        "batches_per_s": 4 / 6, "audio_seconds_per_s": 9 / 6, "seconds": 6.0,
-        "longest_gap_s": 3.0, "model_gpu_busy": [0.5],
+        "batches_per_s": 4 / 6, "amount_per_s": 9 / 6, "seconds": 6.0,
+        "longest_gap_s": 3.0, "unit": "s of audio", "model_gpu_busy": [0.5],
     }  # fmt: skip
 
 
 def test_a_measurement_without_a_batch_has_no_pace():
-    meter = PaceMeter(6.0)
+    meter = PaceMeter(6.0, "s of audio")
     meter.note(1.0)
     assert meter.pace()["batches_per_s"] == 0.0
 
@@ -58,8 +58,8 @@ def test_what_could_not_be_measured_is_called_as_bench_calls_it(tmp_path):
 
 def record(time, step, depth, wait_ms=0.0):
     found = {
-        "time": time, "step": step, "queue_depth": depth, "step_ms": 100.0,
-        "data_wait_ms": wait_ms, "audio_seconds_per_s": 20.0, "model_gpu_busy": [0.9],
+        "time": time, "step": step, "queue_depth": depth, "step_ms": 100.0, "unit": "s of audio",
+        "data_wait_ms": wait_ms, "amount_per_s": 20.0, "model_gpu_busy": [0.9],
     }  # fmt: skip
     return Metrics(found, Outlook(0.5, 60.0, 100, False, 60.0, 2.0, "", False))
 
@@ -75,7 +75,7 @@ def test_a_run_is_measured_from_its_warm_up_to_its_time():
     assert not watch.take(record(12, 110, 50))  # what comes while it stops does not count
     pace = watch.pace()
     assert pace["batches_per_s"] == pytest.approx(10)
-    assert pace["audio_seconds_per_s"] == pytest.approx(20)
+    assert pace["amount_per_s"] == pytest.approx(20)
     assert pace["waited_fraction"] == 0 and pace["model_gpu_busy"] == [0.9, 0.9]
 
 
@@ -84,11 +84,11 @@ def test_batches_that_only_emptied_the_queue_do_not_count():
     for report in (record(0, 1, 50), record(1, 10, 50), record(7, 70, 20, wait_ms=0.0)):
         watch.take(report)
     assert watch.pace()["batches_per_s"] == pytest.approx(30 / 6)
-    assert watch.pace()["audio_seconds_per_s"] == pytest.approx(20 * 30 / 60)
+    assert watch.pace()["amount_per_s"] == pytest.approx(20 * 30 / 60)
 
 
 def side(rate, batches_per_s=10.0, gap_s=0.2):
-    return {"audio_seconds_per_s": rate, "batches_per_s": batches_per_s, "longest_gap_s": gap_s}
+    return {"amount_per_s": rate, "batches_per_s": batches_per_s, "longest_gap_s": gap_s}
 
 
 def found(single, multi=None, data=300.0, model=200.0, **other):
@@ -107,7 +107,7 @@ def found(single, multi=None, data=300.0, model=200.0, **other):
         "modes": modes, "limits": limits, "no_multi_gpu": "it needs two GPUs, found 1",
         "buffer_size": 50, "frames": 1_000_000, "cache_megabytes": 2048, "fake_gpus": 0,
         "memory_megabytes": 16_000, "utterances": 400, "hours": 3.0, "model_size": "small",
-        "batch_size": 32, "cores": 8, "gpus": ["A", "B"], "cache": "off", **other,
+        "batch_size": 32, "unit": "s of audio", "cores": 8, "gpus": ["A", "B"], "cache": "off", **other,
     }  # fmt: skip
 
 

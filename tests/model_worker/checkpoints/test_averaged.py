@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.checkpoints.store import CheckpointStore
-from model_worker.speech.speaking.voice_checkpoint import averaged_checkpoint
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
 
@@ -24,7 +24,7 @@ def save(run: RunDirectory, step: int, validations_since_best: int, best: bool =
 
 
 def chosen(run: RunDirectory) -> int:
-    checkpoint = averaged_checkpoint(run, pytest.fail)
+    checkpoint = averaged_checkpoint(run, pytest.fail, "to speak with")
     assert list(checkpoint.groups) == ["ema"]
     return checkpoint.step
 
@@ -53,5 +53,5 @@ def test_the_latest_speaks_when_the_best_is_damaged(run):
     path.unlink()
     path.write_bytes(b"damaged")
     told = []
-    assert averaged_checkpoint(run, told.append).step == 20
+    assert averaged_checkpoint(run, told.append, "to speak with").step == 20
     assert any("taking the latest" in text for text in told)
