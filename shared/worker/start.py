@@ -17,10 +17,11 @@ from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
 from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
-from shared.errors import GpuError, InputError, TandemError, Trouble
+from shared.errors import GpuError, InputError, TandemError, TaskError, Trouble
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import check_same_task
 from shared.task.registry import DEFAULT, Task
+from shared.task.users_file import users_words
 from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Cause, Failure, Reporter
@@ -184,6 +185,14 @@ def begin_worker() -> None:
     )
 
 
+def own_fault(error: Exception) -> str | None:
+    """What a user's task did wrong, in a sentence with its line; None where it was something else.
+
+    Memory that ran out in it is the engine's to tell: what helps is no change of the code.
+    """
+    return None if _is_want_of_memory(error) else users_words(error)
+
+
 _OUT_OF_MEMORY = "out of memory"
 _NEEDS_LESS = (
     ". A smaller --batch-size (with --grad-accum to make up for it), a smaller --model-size or a "
@@ -202,6 +211,10 @@ def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = _NEEDS_L
         return error.exit_code
     except Exception as error:
         log.exception("this process can't go on")
+        if in_users_words := own_fault(error):
+            reporter.tell(Failure(in_users_words, Trouble.OTHER))
+            print(f"❌ {in_users_words}", file=sys.stderr)
+            return TaskError.exit_code
         # Storage may answer again; the same batch and the same code fail again.
         words, trouble = failure_in_words(error), _trouble_of(error)
         if trouble is Trouble.MEMORY:
