@@ -1,8 +1,8 @@
 """The optimizer step as one graph: forward, backward, clip, update.
 
-A group of `grad_accum` batches is normalised by its weight together (for speech, its real frames), so
-it equals one large batch. A step whose loss or gradient is not finite changes nothing and is
-counted, in the graph, without the host having to look.
+A group of `grad_accum` batches is normalised by its weight together, so it equals one large batch. A
+step whose loss or gradient is not finite changes nothing and is counted, in the graph, without the
+host having to look.
 """
 
 from __future__ import annotations
