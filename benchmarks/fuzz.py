@@ -187,7 +187,7 @@ def ledger_target(rng: random.Random) -> Callable[[], bool]:
             version += 1
             known = ledger.in_flight()
             affected = frozenset(rng.sample(known, rng.randrange(len(known) + 1)))
-            event = ledgers.UtteranceExcluded(version, affected)
+            event = ledgers.ExampleExcluded(version, affected)
         elif kind in (4, 5) and ledger.next_batch in ledger._received:
             event = ledgers.BatchTaken()
         else:

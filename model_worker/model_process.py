@@ -15,7 +15,7 @@ from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
-from model_worker.training.bad_utterances import BadUtterances
+from model_worker.training.bad_examples import BadExamples
 from model_worker.training.begin_from import begin_from_run
 from model_worker.training.built_model import built_model
 from model_worker.training.roll_backs import RollBacks
@@ -245,7 +245,7 @@ class Session:
             tensorflow=tf.__version__,
             recipe=read_identity(self._run).recipe,
         )
-        bad = BadUtterances(exclusions.first_batch, len(index), config.data.max_bad_fraction)
+        bad = BadExamples(exclusions.first_batch, len(index), config.data.max_bad_fraction)
 
         def on_exclusion(row: int, from_batch: int, reason: str) -> None:
             self._quarantine.add(row, from_batch, reason)

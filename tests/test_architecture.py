@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -246,3 +247,44 @@ def test_the_reading_finds_what_it_is_for(line):
 )
 def test_the_reading_lets_the_safe_ways_pass(line):
     assert not list(offences(ast.parse(line)))
+
+
+ENGINE_ROOMS = sorted(
+    path
+    for path in (ROOT / "model_worker").rglob("*.py")
+    if path.relative_to(ROOT / "model_worker").parts[0] != "speech"
+)
+WORDS_OF_SPEECH = ("mel", "pitch", "phoneme", "audio", "speaker", "utterance", "vocoder")
+
+
+def words_of_speech(tree):
+    """Where a task is imported or a name of its field is given to something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and ".speech" in f"{node.module}.":
+            yield node.lineno, node.module
+        given = []
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            given = [node.name]
+        elif isinstance(node, ast.arg | ast.keyword):
+            given = [node.arg or ""]
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            given = [node.id if isinstance(node, ast.Name) else node.attr]
+        for name in given:
+            parts = {part.removesuffix("s") for part in re.findall("[A-Z]?[a-z]+", name)}
+            if {part.lower() for part in parts} & set(WORDS_OF_SPEECH):
+                yield node.lineno, name
+
+
+@pytest.mark.parametrize("path", ENGINE_ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_engine_room_of_the_model_process_knows_what_speech_is(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    assert list(words_of_speech(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from model_worker.speech.task import SpeechModel", "from shared.speech import mel as m",
+     "mel_mean = 1", "class BadUtterances: pass", "def f(num_speakers): pass", "self.pitch = 2"],
+)  # fmt: skip
+def test_a_word_of_speech_is_found(line):
+    assert list(words_of_speech(ast.parse(line)))

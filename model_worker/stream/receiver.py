@@ -427,7 +427,7 @@ class Receiver:
             if n >= message.batch and self._plan.contains(n, message.row, self.exclusions)
         )
         self.exclusions = exclusions
-        event = ledger_module.UtteranceExcluded(exclusions.version, affected | {message.batch})
+        event = ledger_module.ExampleExcluded(exclusions.version, affected | {message.batch})
         self._act(self._ledger.handle(event))
 
     def _act(self, actions: list[ledger_module.Action]) -> None:

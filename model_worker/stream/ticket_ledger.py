@@ -4,7 +4,7 @@ The life of a batch number n, in stream order:
 
     unissued --MakeBatch--> outstanding --arrives--> received --TakeNext--> trained
         ^                       |                       |
-        +-- its worker left, or an utterance in it was excluded
+        +-- its worker left, or an example in it was excluded
 
 Rules that always hold:
   1. outstanding + received batches (those on the device included) <= limit, and their bytes
@@ -73,7 +73,7 @@ class BatchTaken:
 
 
 @dataclasses.dataclass(frozen=True)
-class UtteranceExcluded:
+class ExampleExcluded:
     """Exclusions are now at `version`; the `affected` batches must be made (again) with it.
 
     The first of them is the one that could not be made for the utterance's sake, and is outstanding.
@@ -94,7 +94,7 @@ Event = (
     | BatchArrived
     | FailureDropped
     | BatchTaken
-    | UtteranceExcluded
+    | ExampleExcluded
     | ClockTicked
 )
 
@@ -104,7 +104,7 @@ class DropReason(enum.StrEnum):
 
     DUPLICATE = "duplicate"
     NOT_ASKED_FOR = "not asked for"
-    EXCLUDED = "made with an utterance that is excluded"
+    EXCLUDED = "made with an example that is excluded"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,7 +287,7 @@ class TicketLedger:
         self._head_since_s = None
         return []
 
-    def _excluded(self, event: UtteranceExcluded) -> list[Action]:
+    def _excluded(self, event: ExampleExcluded) -> list[Action]:
         actions: list[Action] = []
         for batch in sorted(event.affected):
             if batch < self.next_batch:
@@ -385,6 +385,6 @@ _HANDLERS = {
     BatchArrived: TicketLedger._arrived,
     FailureDropped: TicketLedger._failure_dropped,
     BatchTaken: TicketLedger._taken,
-    UtteranceExcluded: TicketLedger._excluded,
+    ExampleExcluded: TicketLedger._excluded,
     ClockTicked: TicketLedger._ticked,
 }

@@ -18,7 +18,7 @@ from model_worker.stream.ticket_ledger import (
     Issue,
     Recall,
     TicketLedger,
-    UtteranceExcluded,
+    ExampleExcluded,
     WorkerJoined,
     WorkerLeft,
 )
@@ -159,7 +159,7 @@ def test_an_exclusion_has_the_affected_batches_made_again():
     ledger = make_ledger(limit=3)
     ledger.handle(WorkerJoined(A, 8))
     ledger.handle(BatchArrived(A, 1, 0))
-    actions = ledger.handle(UtteranceExcluded(1, frozenset({0, 1})))
+    actions = ledger.handle(ExampleExcluded(1, frozenset({0, 1})))
     assert actions[0] == Recall(1)
     assert issued(actions) == [(A, 0), (A, 1)]
     assert ledger.handle(BatchArrived(A, 0, 0))[0] == Drop(0, EXCLUDED)
@@ -170,7 +170,7 @@ def test_an_exclusion_has_the_affected_batches_made_again():
 def test_an_exclusion_counts_for_batches_that_are_not_asked_for_yet():
     ledger = make_ledger(limit=1)
     ledger.handle(WorkerJoined(A, 8))
-    ledger.handle(UtteranceExcluded(3, frozenset({1})))
+    ledger.handle(ExampleExcluded(3, frozenset({1})))
     ledger.handle(BatchArrived(A, 0, 0))
     assert issued(ledger.handle(BatchTaken())) == [(A, 1)]
     assert ledger.handle(BatchArrived(A, 1, 2))[0] == Drop(1, EXCLUDED)
@@ -181,7 +181,7 @@ def test_an_exclusion_does_not_touch_what_is_trained():
     ledger.handle(WorkerJoined(A, 8))
     ledger.handle(BatchArrived(A, 0, 0))
     ledger.handle(BatchTaken())
-    assert ledger.handle(UtteranceExcluded(1, frozenset({0}))) == []
+    assert ledger.handle(ExampleExcluded(1, frozenset({0}))) == []
 
 
 def test_a_head_that_keeps_everyone_waiting_is_asked_of_a_second_worker_too():
@@ -279,7 +279,7 @@ def test_a_worker_that_was_late_is_tried_with_a_copy_and_trusted_when_it_is_in_t
 def test_an_utterance_excluded_from_a_trial_ends_it():
     ledger, _ = late_ledger()
     ((_, trial),) = issued(ledger.handle(BatchArrived(A, ledger.next_batch, 0)))
-    actions = ledger.handle(UtteranceExcluded(1, frozenset({trial})))
+    actions = ledger.handle(ExampleExcluded(1, frozenset({trial})))
     assert A in {worker for worker, _ in issued(actions)}
 
 
@@ -396,7 +396,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.version += 1
         for number in affected:
             self.needed[number] = self.version
-        self.tell(UtteranceExcluded(self.version, frozenset(affected)))
+        self.tell(ExampleExcluded(self.version, frozenset(affected)))
 
     def held(self):
         return [

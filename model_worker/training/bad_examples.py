@@ -1,4 +1,4 @@
-"""The utterances of a run that could not be read while training, and how many may be."""
+"""The examples of a run that could not be read while training, and how many may be."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from shared.errors import TandemError
 
 
-class BadUtterances:
-    """Counts utterances, each once, however many batches it was reported for."""
+class BadExamples:
+    """Counts examples, each once, however many batches it was reported for."""
 
     def __init__(self, rows: Iterable[int], num_rows: int, max_bad_fraction: float):
         """`rows`: those that are known already; `num_rows`: of the whole index."""
@@ -26,10 +26,10 @@ class BadUtterances:
         """Stop a run whose data is falling apart.
 
         Raises:
-            TandemError: more utterances failed than the run allows.
+            TandemError: more examples failed than the run allows.
         """
         if len(self._rows) > self._max_bad_fraction * self._num_rows:
             raise TandemError(
-                f"{len(self._rows)} of {self._num_rows} utterances could not be read, more than "
+                f"{len(self._rows)} of {self._num_rows} examples could not be read, more than "
                 f"--max-bad-fraction {self._max_bad_fraction:g} allows. quarantine.jsonl names them."
             )
