@@ -14,11 +14,11 @@ from model_worker.stream.ticket_ledger import (
     ClockTicked,
     Drop,
     DropReason,
+    ExampleExcluded,
     FailureDropped,
     Issue,
     Recall,
     TicketLedger,
-    ExampleExcluded,
     WorkerJoined,
     WorkerLeft,
 )
