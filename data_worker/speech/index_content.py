@@ -67,9 +67,10 @@ def mel_basis() -> np.ndarray:
     """The filters of the field: Slaney's scale and norm, float32 (80, 513)."""
     import librosa.filters  # half a second, which an index that is known does not need
 
-    return librosa.filters.mel(
+    basis = librosa.filters.mel(
         sr=mel.SAMPLE_RATE, n_fft=mel.FFT, n_mels=mel.MEL_BINS, fmin=0, fmax=mel.FMAX
     )
+    return basis + np.float32(0)  # a zero has one sign, or the fingerprints of hosts might differ
 
 
 def _measure(
