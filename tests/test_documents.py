@@ -16,7 +16,7 @@ import pytest
 
 from shared.commands import COMMANDS
 from shared.config.flags import resolve_config, train_parser
-from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.plan.buckets import BucketShape
 from shared.speech.command_flags import read_speak_flags
 from shared.stream import codec, messages

@@ -12,7 +12,7 @@ from typing import NoReturn
 from shared.config.option import Rule, nearest, rules_of
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
-from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
 
 _TITLES = {

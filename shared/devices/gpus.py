@@ -9,8 +9,6 @@ from collections.abc import Callable
 from shared.config.settings import DataConfig
 from shared.errors import GpuError, PlacementError
 
-FAKE_GPUS_VARIABLE = "TANDEM_FAKE_GPUS"
-
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:

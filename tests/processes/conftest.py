@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.config.variables import FAKE_GPUS_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 180

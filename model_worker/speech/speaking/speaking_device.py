@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 
 from shared.config.settings import Config
-from shared.devices.gpus import FAKE_GPUS_VARIABLE, list_gpus, worker_environment
+from shared.config.variables import FAKE_GPUS_VARIABLE
+from shared.devices.gpus import list_gpus, worker_environment
 
 
 def fix_speaking_device(config: Config, say: Callable[[str], None]) -> str:

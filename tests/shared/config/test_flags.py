@@ -6,7 +6,7 @@ import launcher
 from shared.config.flags import resolve_config, train_parser, with_fake_gpus
 from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config, RunConfig
-from shared.devices.gpus import FAKE_GPUS_VARIABLE
+from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
 
 

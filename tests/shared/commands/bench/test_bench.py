@@ -5,8 +5,9 @@ import pytest
 from shared.commands.bench.command import _placements, read_flags
 from shared.commands.bench.runs import BenchRun, StepWatch
 from shared.config.settings import Config, DataConfig
+from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.console.bench_view import picture_of, steadiness, table_of
-from shared.devices.gpus import FAKE_GPUS_VARIABLE, Gpu, place
+from shared.devices.gpus import Gpu, place
 from shared.diagnosis.bench_advice import advise, batches_to_cover, limit_of
 from shared.diagnosis.pace import PaceMeter
 from shared.errors import ConfigError, GpuError, InputError, TandemError
