@@ -24,10 +24,14 @@ _CHUNK_ROWS = 16
 
 
 class Refused(DataError):
-    """The data set can't be trained on; `left_out` names every example that is to blame."""
+    """The data set can't be trained on; `left_out` names every example that is to blame.
 
-    def __init__(self, message: str, left_out: list[LeftOut]):
-        super().__init__(message)
+    `found` says why, without the command that shows every one of them.
+    """
+
+    def __init__(self, found: str, left_out: list[LeftOut], where_to_see: str = ""):
+        super().__init__(f"{found} {where_to_see}".rstrip())
+        self.found = found
         self.left_out = left_out
 
 
@@ -166,8 +170,9 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
         raise Refused(side.nothing_found(place), left_out)
     if not examined.examples:
         raise Refused(
-            f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}). {see}",
+            f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}).",
             left_out,
+            see,
         )
     fraction = len(bad) / examined.num_rows
     if fraction > data.max_bad_fraction:
@@ -175,8 +180,9 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
         raise Refused(
             f"{place}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
             f"max_bad_fraction is {data.max_bad_fraction:.1%}): {reasons}. Mend them, or allow "
-            f"more with --max-bad-fraction {enough:g}. {see}",
+            f"more with --max-bad-fraction {enough:g}.",
             left_out,
+            see,
         )
     num_train = sum(example.split != VALIDATION for example in examined.examples)
     if data.val_data and num_train == len(examined.examples):
@@ -188,8 +194,9 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     if len(examined.examples) < 2 or not num_train:
         raise Refused(
             f"{place}: only {num_train} of its {examined.num_rows:,} rows can be used for "
-            f"training, and one more is needed to validate on. Add {side.noun}. {see}",
+            f"training, and one more is needed to validate on. Add {side.noun}.",
             left_out,
+            see,
         )
 
 

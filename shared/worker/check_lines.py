@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from shared.errors import TandemError
+from shared.run.typed_lines import decoder, encode
 from shared.task.users_file import users_words
 from shared.worker.start import begin_worker, failure_in_words
 
+
+@dataclass(frozen=True)
+class Passed:
+    """One thing is as it should be; without a method, it is worth knowing, and no fault."""
+
+    method: str
+    saw: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What is wrong: the last line."""
+
+    problem: str
+
+
+CheckLine = Passed | Failed
+decode = decoder(CheckLine.__args__)
 _output = None  # where the lines go; what libraries print goes elsewhere
 
 
 def passed(method: str, saw: str) -> None:
     """One thing is as it should be."""
-    _write({"passed": True, "method": method, "saw": saw})
+    _write(Passed(method, saw))
 
 
 def remark(words: str) -> None:
     """Worth knowing, and no fault."""
-    _write({"passed": True, "method": "", "saw": words})
+    _write(Passed("", words))
 
 
-def _write(line: dict) -> None:
+def _write(line: CheckLine) -> None:
     if _output is not None:
-        _output.write(json.dumps(line) + "\n")
+        _output.write(encode(line))
         _output.flush()
 
 
@@ -33,15 +52,15 @@ def check_main(work: Callable[[], None]) -> int:
     """Run one half's checks; what is wrong is the last line."""
     global _output
     begin_worker()
-    _output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    _output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
         work()
     except TandemError as error:
-        _write({"passed": False, "problem": str(error)})
+        _write(Failed(str(error)))
         return 1
     except Exception as error:
-        _write({"passed": False, "problem": users_words(error) or failure_in_words(error)})
+        _write(Failed(users_words(error) or failure_in_words(error)))
         if users_words(error) is None:
             raise
         return 1

@@ -82,8 +82,7 @@ def _verdict(examined: ExaminedSpeech, config: Config) -> dict:
     try:
         refuse_unusable(examined.examined, config.data, examined.side)
     except Refused as error:
-        # Where to see every row is no news to who is looking at them.
-        refusal = str(error).split(" Run 'python launcher.py check-data")[0]
+        refusal = error.found  # where to see every row is no news to who is looking at them
         try:
             lenient = dataclasses.replace(config.data, max_bad_fraction=1.0)
             refuse_unusable(examined.examined, lenient, examined.side)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -13,14 +12,16 @@ from pathlib import Path
 from shared.commands.validate.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
+from shared.console.say import say_plainly
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError, TandemError
 from shared.launching.places import child_environment
 from shared.launching.preparation_child import prepare_run
-from shared.launching.training_run import say_plainly
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.task.registry import Task
+from shared.worker.check_lines import Failed, decode
+from shared.worker.contract import ROLE_VARIABLE
 
 _NUM_STEPS = 3
 TITLES = {
@@ -107,17 +108,17 @@ def _look(role: str, run: RunDirectory, flags: argparse.Namespace, folder: Path)
     with open(log, "wb") as errors:
         child = subprocess.run(
             command,
-            env=child_environment({**worker_environment(None), "TANDEM_ROLE": role}),
+            env=child_environment({**worker_environment(None), ROLE_VARIABLE: role}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             check=False,
         )
-    lines = [json.loads(line) for line in child.stdout.decode().splitlines()]
+    lines = [line for line in map(decode, child.stdout.splitlines()) if line is not None]
     for line in lines:
-        if not line["passed"]:
-            raise TandemError(line["problem"])
+        if isinstance(line, Failed):
+            raise TandemError(line.problem)
     if child.returncode:
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
         raise TandemError(f"the {role} half ended with status {child.returncode}: {' '.join(last)}")
-    return [f"{line['method']}: {line['saw']}" if line["method"] else line["saw"] for line in lines]
+    return [f"{line.method}: {line.saw}" if line.method else line.saw for line in lines]
