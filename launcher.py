@@ -10,6 +10,7 @@ import time
 from shared.commands import COMMANDS
 from shared.errors import PlacementError, TandemError
 from shared.launching.stop_signals import handle_again, handle_stops, interrupt
+from shared.worker.contract import EXIT_INTERRUPTED
 
 
 def run(config):
@@ -84,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ import time
 from shared.clock import machine_s
 from shared.config.settings import Config
 from shared.run.directory import RunDirectory
-from shared.run.event_log import Ended, EventLog, Started
+from shared.run.event_log import Ended, EventLog, RunEvent, Started
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.stream.keys import load_server_keys
 from shared.worker.contract import (
@@ -69,21 +70,24 @@ def _work(reporter: Reporter) -> int:
 
     session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
     try:
-        events = (
-            None if ROLE_VARIABLE in os.environ else EventLog(run.events)
-        )  # else the launcher's
-        if events is not None:
-            events.add(Started(time.time()))
+        by_hand = ROLE_VARIABLE not in os.environ  # else the launcher tells all this
+        if by_hand:
+            _note(run, Started(time.time()))
         while (code := session.train()) is None:
             log.info("rolled back; training again from the last checkpoint")
             should_stop.now_starting()
-        if events is not None:
-            events.add(Ended(time.time(), code, _ENDINGS[code]))
+        if by_hand:
+            _note(run, Ended(time.time(), code, _ENDINGS[code]))
             _tell_end(run, config, code, reporter)
         return code
     finally:
         remove_socket(endpoint)
         os.close(lock)
+
+
+def _note(run: RunDirectory, event: RunEvent) -> None:
+    with contextlib.closing(EventLog(run.events)) as events:
+        events.add(event)
 
 
 def _tell_end(run: RunDirectory, config: Config, code: int, reporter: Reporter) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from shared.errors import TandemError
 from shared.task.registry import DEFAULT
 from shared.task.users_file import users_words
+from shared.worker.contract import EXIT_INTERRUPTED
 
 _PROGRESS_EVERY_S = 0.1
 _QUARANTINE_KEYS = ("id", "line", "path", "kind", "reason", "metadata")
@@ -72,7 +73,7 @@ def main(arguments: list[str]) -> int:
         reporter.event("error", message=f"{error.filename or options.run}: {error.strerror}.")
         return 2
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
     except Exception as error:
         words = users_words(error)
         if words is None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.errors import Trouble
 from shared.launching.events_and_actions import (
     AskToStop,
     DumpStack,
@@ -585,6 +586,18 @@ def test_nothing_is_done_after_the_end():
     assert supervisor.handle(Exited(MODEL, 0, 1.0)) == [Finish(0, "finished")]
     for event in (Ticked(9.0), StopAsked(9.0), Exited(DATA, 1, 9.0), Exited(MODEL, 1, 9.0)):
         assert supervisor.handle(event) == []
+
+
+def test_the_end_says_what_sort_of_thing_went_wrong():
+    supervisor = started(max_restarts=0)
+    supervisor.handle(Exited(DATA, -signal.SIGKILL, 1.0))
+    (finish,) = supervisor.handle(Exited(MODEL, 130, 2.0))
+    assert finish.exit_code == 1 and finish.trouble is Trouble.KILLED
+    supervisor = started(max_restarts=0)
+    supervisor.handle(Reported(MODEL, Cause("out of memory", False, Trouble.MEMORY), 1.0))
+    supervisor.handle(Exited(MODEL, 1, 1.0))
+    (finish,) = supervisor.handle(Exited(DATA, 130, 2.0))
+    assert finish.exit_code == 1 and finish.trouble is Trouble.MEMORY
 
 
 def test_restarts_are_counted():

@@ -48,7 +48,11 @@ def launch(tmp_path, monkeypatch):
     directory.create()
 
     def make(
-        data_worker=SERVES, model=ENDS_WHEN_TOLD, on_report=lambda worker, report: None, **run
+        data_worker=SERVES,
+        model=ENDS_WHEN_TOLD,
+        on_report=lambda worker, report: None,
+        on_event=lambda event: None,
+        **run,
     ):
         for name, program in (("data_worker", data_worker), ("model_stub", model)):
             (tmp_path / f"{name}.py").write_text(PREAMBLE + textwrap.dedent(program))
@@ -60,7 +64,7 @@ def launch(tmp_path, monkeypatch):
 
         training_run = TrainingRun(
             config, directory, Placement(False, (), None), say, 0.0, on_report,
-            model_command=("model_stub",),
+            model_command=("model_stub",), on_event=on_event,
         )  # fmt: skip
         return training_run, said
 
@@ -102,8 +106,12 @@ def test_a_data_worker_and_its_spare_may_end_at_once(launch):
         if len(lives) == 2:
             end_the_run()
 
-    run, said = launch(on_report=on_report, spare_data_worker=True)
+    events = []
+    run, said = launch(on_report=on_report, on_event=events.append, spare_data_worker=True)
     assert run.watch().finished, said
+    # The spare that takes over is dead too, which is not known yet.
+    assert [(event.worker, event.by_spare) for event in events] == [(DATA, True), (DATA, False)]
+    assert {event.cause for event in events} == {f"{DATA}: killed by SIGKILL"}
     assert sum("killed by SIGKILL" in line for line in said) == 2
 
 

@@ -1,5 +1,6 @@
 """`validate`: its flags, and what it says to a program. Its real checks are in tests/processes."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,8 +12,9 @@ import pytest
 from shared.commands.validate import machine_checks
 from shared.commands.validate.command import TITLES, _run_checks, validate_parser
 from shared.commands.validate.machine_checks import CheckFailed
-from shared.devices.gpus import list_gpus
-from shared.errors import ConfigError
+from shared.devices.device_facts import DeviceFacts, Misplaced, misplaced, not_apart
+from shared.devices.gpus import Gpu, list_gpus
+from shared.errors import ConfigError, TandemError, Trouble
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -91,3 +93,27 @@ def test_a_corpus_that_can_not_be_written_names_the_folder_to_make_room_in(tmp_p
     with pytest.raises(CheckFailed, match="the demo corpus can't be made: .*") as caught:
         machine_checks.prepared_run(tmp_path / "file", placement, 2)
     assert "Free space in TMPDIR" in caught.value.remedy
+
+
+def test_there_is_a_remedy_for_every_sort_of_trouble():
+    assert set(machine_checks._REMEDIES) == set(Trouble)
+    assert set(machine_checks._REMEDY_OF) == set(Misplaced)
+    killed = machine_checks.as_failed_check(TandemError("the model process ended", Trouble.KILLED))
+    assert str(killed) == "the model process ended" and "dmesg" in killed.remedy
+
+
+def test_two_processes_on_one_gpu_or_on_all_its_memory_are_told_apart():
+    gpu = Gpu(0, "GeForce", "GPU-aaaa", 24 << 10, 0)
+    facts = DeviceFacts("gpu", 1, "GPU-aaaa", True, (0, 1), "2.20")
+    assert misplaced("data", gpu, facts) is None
+    for change, kind in (
+        ({"num_gpus": 2}, Misplaced.GPUS),
+        ({"visible": "GPU-bbbb"}, Misplaced.GPUS),
+        ({"memory_growth": False}, Misplaced.MEMORY),
+    ):
+        assert misplaced("data", gpu, dataclasses.replace(facts, **change)).kind is kind
+    assert not_apart(facts, facts).kind is Misplaced.GPUS
+    assert not_apart(facts, dataclasses.replace(facts, visible="GPU-bbbb")) is None
+    fake = dataclasses.replace(facts, device_kind="fake", num_gpus=0)
+    assert not_apart(fake, fake).kind is Misplaced.CORES
+    assert not_apart(fake, dataclasses.replace(fake, cores=(2, 3))) is None
