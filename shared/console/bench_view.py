@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shared.diagnosis.bench_advice import limit_of
+from shared.diagnosis.steadiness import steadiness
 
 _SETTINGS = {
     "font.size": 11, "axes.spines.top": False, "axes.spines.right": False,
@@ -21,14 +22,6 @@ _COLOURS = {"sequential": "#9aa4ad", "single-GPU buffered": "#b45f06", "multi-GP
 _LIMITS = {"single": "limit with one GPU or none", "multi": "limit with two GPUs"}
 _ROOM_FOR_WORDS = 0.3  # of the picture's width
 _INK, _SOFT = "#1d2126", "#5d6670"
-
-
-def steadiness(shares: list[float]) -> float | None:
-    """p5 / p50 of the one-second windows of the model GPU's busy share; 1 never dips."""
-    if len(shares) < 5:
-        return None
-    low, middle = np.percentile(shares, [5, 50])
-    return float(low / middle) if middle > 0 else None
 
 
 def table_of(found: dict) -> Iterator[str]:
@@ -50,7 +43,7 @@ def table_of(found: dict) -> Iterator[str]:
         yield (
             f"{mode['mode']:21}{mode['batches_per_s']:>10.2f}{mode['amount_per_s']:>{wide}.0f}"
             f"{mode['share_of_limit']:>10.0%}{np.median(shares) if shares else 0:>7.0%}"
-            + (f"{steady:>8.2f}" if steady is not None else f"{'–':>8}")
+            f"{steady.ratio if steady else '–':>8}"
         )
     for name, parts in found["limits"].items():
         data, model = (parts[side]["amount_per_s"] for side in ("data", "model"))
