@@ -105,13 +105,13 @@ def with_begun_run(folder: Path) -> None:
     """{run} was begun as a tiny model with batches of 4, and has a checkpoint."""
     make_data(folder)
     sys.path.insert(0, str(ROOT))
-    from shared.config.settings import Config, DataConfig, ModelConfig
+    from shared.config.settings import Config, DataConfig, TaskConfig
     from shared.config.toml_file import write_config
 
     run = folder / "run"
     (run / "checkpoints" / "step-00000001").mkdir(parents=True)
     data = DataConfig(train_data=str((folder / "data").resolve()), batch_size=4)
-    write_config(Config(data=data, model=ModelConfig(model_size="tiny")), run / "config.toml")
+    write_config(Config(data=data, task=TaskConfig(model_size="tiny")), run / "config.toml")
     (run / "index.safetensors").touch()
 
 

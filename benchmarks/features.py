@@ -54,7 +54,7 @@ def main() -> None:
     import numpy as np
     import soxr
 
-    from data_worker.speech.audio import pad_reflect
+    from data_worker.speech.audio import fill_row, pad_length
     from data_worker.speech.features import FeatureExtractor
 
     source, clips = make_clips(SENTENCES[: options.num_sentences])
@@ -69,7 +69,9 @@ def main() -> None:
         for start in range(0, len(clips), BATCH_ROWS):
             batch = clips[start : start + BATCH_ROWS]
             lengths = np.array([len(clip) // 256 for clip in batch], np.int32)
-            rows = np.stack([pad_reflect(clip, int(lengths.max())) for clip in batch])
+            rows = np.empty((len(batch), pad_length(int(lengths.max()))), np.float32)
+            for row, clip in zip(rows, batch, strict=True):
+                fill_row(row, clip)
             values = [np.asarray(value) for value in compute(rows, lengths)]
             made += [[v[k, :n] for v in values] for k, n in enumerate(lengths)]
         return made

@@ -33,6 +33,7 @@ from model_worker.stream.receiver import Receiver
 from shared.errors import ProtocolError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
+from shared.speech.batch import FORM
 from shared.stream import codec, messages
 from shared.stream.batch_memory import BatchMemory, PeerMemory
 
@@ -92,8 +93,10 @@ class _DeafSocket:
 
 def _make_plan() -> Plan:
     frames, zeros = np.arange(20, 20 + NUM_ROWS), np.zeros(NUM_ROWS, int)
-    return Plan(frames, frames // 4, zeros, zeros, batch_size=4, seed=1, max_buckets=2,
-                total_train_batches=1_000_000)  # fmt: skip
+    return Plan(
+        {"num_frames": frames, "num_symbols": frames // 4}, zeros, zeros, FORM,
+        batch_size=4, seed=1, max_buckets=2, total_train_batches=1_000_000,
+    )  # fmt: skip
 
 
 def receiver_target(rng: random.Random) -> Callable[[], bool]:

@@ -48,6 +48,7 @@ from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
+from shared.speech.batch import FORM
 from shared.stream import codec, messages
 from shared.stream.array_block import ArrayBlock
 from shared.stream.sockets import ClientSocket, ServerSocket
@@ -61,8 +62,8 @@ SETTLES_S, HOARDER_SETTLES_S = 0.4, 8.0
 def make_plan() -> Plan:
     frames = np.linspace(300, 700, ROWS).astype(int)
     return Plan(
-        frames, frames // 8, np.zeros(ROWS, int), np.zeros(ROWS, int),
-        batch_size=16, seed=1, max_buckets=4,
+        {"num_frames": frames, "num_symbols": frames // 8}, np.zeros(ROWS, int),
+        np.zeros(ROWS, int), FORM, batch_size=16, seed=1, max_buckets=4,
     )  # fmt: skip
 
 

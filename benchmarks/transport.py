@@ -46,6 +46,7 @@ from results import Line, ratios
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from shared.plan.plan import Plan
+from shared.speech.batch import FORM
 from shared.stream.array_block import ArrayBlock
 
 KINDS = ("memcpy", "plain", "tandem", "socket", "queue", "shared", "service", "torch", "ray")
@@ -68,7 +69,10 @@ def make_plan(megabytes: int) -> Plan:
     rows = megabytes * ROWS_PER_MEGABYTE
     frames = np.full(rows * BATCHES_PER_EPOCH, FRAMES)
     zeros = np.zeros(len(frames), int)
-    return Plan(frames, frames // 6, zeros, zeros, batch_size=rows, seed=1)
+    return Plan(
+        {"num_frames": frames, "num_symbols": frames // 6}, zeros, zeros, FORM,
+        batch_size=rows, seed=1,
+    )  # fmt: skip
 
 
 def make_batches(megabytes: int) -> list[ArrayBlock]:

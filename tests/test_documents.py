@@ -17,9 +17,10 @@ import pytest
 from shared.commands import COMMANDS
 from shared.config.flags import resolve_config, train_parser
 from shared.config.variables import FAKE_GPUS_VARIABLE
-from shared.plan.buckets import BucketShape
+from shared.speech.batch import FORM
 from shared.speech.command_flags import read_speak_flags
 from shared.stream import codec, messages
+from shared.task import BatchShape
 from shared.worker.start import worker_parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -185,7 +186,7 @@ def test_the_protocol_page_has_every_message_field_array_and_limit():
     for kind in messages.Message.__args__:
         fields = [field.name for field in dataclasses.fields(kind) if field.name != "arrays"]
         assert re.findall(r"`(\w+)`", rows[kind.__name__]) == fields, kind
-    for name, (dtype, _) in BucketShape(2, 3, 5).arrays().items():
+    for name, (dtype, _) in BatchShape(2, (5, 3), FORM).arrays().items():
         assert rows[name] == dtype
     assert f"version {messages.PROTOCOL_VERSION}." in page
     assert f"at most {codec.MAX_HEADER_BYTES >> 10} KiB" in page

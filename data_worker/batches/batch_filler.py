@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from data_worker.batches.cache import FeatureCache
+from data_worker.batches.cache import FeatureCache, as_arrays
 from shared.errors import TaskError
 from shared.plan.plan import FILLER, BatchPlan
 from shared.stream.array_block import ArrayBlock
@@ -66,8 +66,14 @@ class BatchFiller:
         made = self._task.features([raws[row] for row in missing], plan.shape)
         self._check_count("features", len(missing), made)
         for row, each in zip(missing, made, strict=True):
-            features[row] = each
-            self._cache.put(row, each)
+            try:
+                features[row] = as_arrays(each)
+            except TypeError as error:
+                raise TaskError(
+                    f"{place_of(self._task.features)}: {error}; expected an array of numbers, or a "
+                    "dictionary of such arrays."
+                ) from None
+            self._cache.put(row, features[row])
 
     def _companions(
         self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
@@ -88,6 +94,11 @@ class BatchFiller:
         return dict(zip(slots, made, strict=True))
 
     def _check_count(self, method: str, wanted: int, made: Sequence[Any]) -> None:
+        if not hasattr(made, "__len__"):
+            raise TaskError(
+                f"{place_of(getattr(self._task, method))}: it returned {type(made).__name__}. "
+                f"Return a list with one entry for each of the examples."
+            )
         if len(made) != wanted:
             raise TaskError(
                 f"{place_of(getattr(self._task, method))}: it returned {len(made)} results for "
@@ -102,17 +113,26 @@ class BatchFiller:
         declared: dict[str, Array],
         example: Indexed,
     ) -> None:
-        if len(parts) != len(arrays) - 2 or not parts.keys() <= arrays.keys():
-            own = declared.keys() - {ROWS, WEIGHT}
-            wrong = sorted(own ^ parts.keys())
+        own = declared.keys() - {ROWS, WEIGHT}
+        if not isinstance(parts, dict):
             raise TaskError(
-                f"{place_of(self._task.row)}: it returned the arrays {', '.join(sorted(parts))}; "
-                f"declared are {', '.join(sorted(own))} (differing: {', '.join(wrong)})."
+                f"{place_of(self._task.row)}: it returned {type(parts).__name__}; expected a "
+                f"dictionary with the arrays {', '.join(sorted(own))}."
+            )
+        if parts.keys() != own:
+            wrong = sorted(map(str, own ^ parts.keys()))
+            raise TaskError(
+                f"{place_of(self._task.row)}: it returned the arrays "
+                f"{', '.join(sorted(map(str, parts)))}; declared are {', '.join(sorted(own))} "
+                f"(differing: {', '.join(wrong)})."
             )
         for name, value in parts.items():
             target = arrays[name][slot]
-            value = np.asarray(value)
-            problem = _misfit(value, target, declared[name])
+            try:
+                value = np.asarray(value)
+                problem = _misfit(value, target, declared[name])
+            except ValueError:
+                problem = "is no array: its parts differ in size"
             if problem:
                 raise TaskError(
                     f"{place_of(self._task.row)}: array {name} of example {example.id} {problem}."

@@ -1,6 +1,6 @@
 """Finished features kept for later epochs: in memory or on disk, bounded, never stale.
 
-An entry is what a task's `features` returned of one example: an array, or a dictionary of arrays.
+An entry is what a task's `features` made of one example: an array, or a dictionary of arrays.
 Nothing that is in use is evicted: under a new shuffle each epoch, what came first is as good as
 anything, and an eviction would only churn. On disk, features of other settings give way.
 
@@ -23,10 +23,9 @@ from typing import Any, Protocol
 import numpy as np
 import safetensors.numpy
 
-from shared.errors import TaskError
-
 _MAGIC = b"tandem-features-2"
 _HEADER_BYTES = len(_MAGIC) + 4  # and a checksum
+_KINDS = "biuf"  # of dtypes that a file can hold, too
 _ALONE = ""  # name of the only array of features that have no names
 _ABANDONED_AFTER_S = 3600.0  # a file that is being written takes milliseconds
 
@@ -50,23 +49,27 @@ class FeatureCache(Protocol):
         """Keep the features of a row, if there is room."""
 
 
-def arrays_of(features: Any) -> dict[str, np.ndarray]:
-    """Features as arrays by name, contiguous.
+def as_arrays(features: Any) -> Any:
+    """What a task made of one example, as it can be kept: an array, or arrays by name.
 
     Raises:
-        TaskError: they are neither an array nor a dictionary of arrays.
+        TypeError: it is neither; says what it is.
     """
     named = features if isinstance(features, dict) else {_ALONE: features}
-    try:
-        arrays = {str(name): np.ascontiguousarray(value) for name, value in named.items()}
-    except (TypeError, ValueError):
-        arrays = {}
-    if not arrays or any(array.dtype.hasobject for array in arrays.values()):
-        raise TaskError(
-            f"The features of an example are {type(features).__name__}; expected an array or a "
-            "dictionary of arrays."
-        )
-    return arrays
+    arrays = {}
+    for name, value in named.items():
+        array = None if isinstance(value, (list, tuple)) else np.asarray(value, order="C")
+        if not isinstance(name, str) or array is None or array.dtype.kind not in _KINDS:
+            what = type(features).__name__
+            if named is features:
+                what = f"a dictionary with {type(value).__name__} under {name!r}"
+            raise TypeError(f"the features of an example are {what}")
+        arrays[name] = array
+    return _as_they_were(arrays)
+
+
+def _by_name(features: Any) -> dict[str, np.ndarray]:
+    return features if isinstance(features, dict) else {_ALONE: features}
 
 
 def _as_they_were(arrays: dict[str, np.ndarray]) -> Any:
@@ -108,11 +111,13 @@ class MemoryCache:
     get = at_hand
 
     def put(self, row: int, features: Any) -> None:
-        arrays = arrays_of(features)
+        arrays = _by_name(features)
         num_bytes = sum(array.nbytes for array in arrays.values())
         with self._lock:
             if row not in self._held and self._num_bytes + num_bytes <= self._max_bytes:
-                self._held[row] = _as_they_were(arrays)
+                # A view would keep the whole batch that it is a part of.
+                own = {n: a if a.base is None else a.copy() for n, a in arrays.items()}
+                self._held[row] = _as_they_were(own)
                 self._num_bytes += num_bytes
 
 
@@ -176,7 +181,7 @@ class DiskCache:
     def put(self, row: int, features: Any) -> None:
         if self._full:
             return
-        body = safetensors.numpy.save(arrays_of(features))
+        body = safetensors.numpy.save(_by_name(features))
         if self._num_bytes + _HEADER_BYTES + len(body) > self._max_bytes:
             self._is_full("it has reached cache_megabytes")
             return

@@ -8,7 +8,10 @@ import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from shared.config.settings import Config
+from shared.plan.index import DTYPES
 from shared.task import BAD, DataSide, Example, LeaveOut, LeftOut, Looked
 from shared.task.registry import Task
 from shared.task.users_file import users_words
@@ -81,10 +84,19 @@ def misfit(looked: Any, side: DataSide) -> str:
     if not isinstance(looked, Looked):
         return f"{name}.look returned {type(looked).__name__}; expected shared.task.Looked"
     lengths = looked.lengths
+    if not isinstance(lengths, (tuple, list)):
+        return f"{name}.look found the lengths {lengths!r}; expected a tuple, one for each name"
     if len(lengths) != len(side.lengths):
         return f"{name}.look found {len(lengths)} lengths; declared are {side.lengths}"
     if any(not isinstance(n, int) or n < 1 for n in map(_as_int, lengths)):
         return f"{name}.look found the lengths {lengths}; expected whole numbers from 1 up"
+    for array_name, value in looked.arrays.items():
+        array = np.asarray(value)
+        if array.ndim != 1 or array.dtype not in DTYPES:
+            return (
+                f"{name}.look found the array {array_name} of shape {array.shape} and dtype "
+                f"{array.dtype}; expected numbers in one dimension"
+            )
     return ""
 
 

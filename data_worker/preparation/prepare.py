@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from data_worker.preparation import index_cache
+from data_worker.preparation.corpus_check import check_corpus
 from data_worker.preparation.crash_proof_pool import CarefulPool
 from data_worker.preparation.examine import (
     DataSet,
@@ -76,6 +77,7 @@ def _build_index(data: DataSet, examined: Examined, pool: CarefulPool, progress:
         examples, [each.looked for each in seen], split == TRAIN, roots, Pool(pool, progress)
     )
     rows = len(examples)
+    check_corpus(corpus, data.side, rows)
     columns = {
         "ids": StringColumn.of(example.id for example in examples),
         "paths": StringColumn.of(example.path for example in examples),

@@ -41,6 +41,11 @@ _NUMBERS = {
 _STRINGS = ("ids", "paths")
 _NOT_IN_FINGERPRINT = ("file_size", "file_mtime_ns", "line")
 _OWN_FACTS = ("left_out", "preparation", "fingerprint")
+DTYPES = frozenset(np.dtype(dtype) for dtype in _DTYPES.values())  # of columns and tables
+# What a task can't call a column, a table or a fact.
+ENGINES_NAMES = frozenset(
+    {*_NUMBERS, *_STRINGS, *_OWN_FACTS, "columns", "tables", "facts", "save", "load"}
+)
 
 
 def root_folders(train_data: str, val_data: str | None) -> tuple[Path, Path]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from shared.errors import TaskError
 from shared.task.batch import Array, BatchForm, BatchShape
 from shared.task.examples import (
     Companion,
@@ -112,6 +113,13 @@ class DataSide:
         columns[self.group_column] = np.array([number_of[e.group] for e in examples], np.int32)
         if any(example.payload is not None for example in examples):
             columns["payload"] = StringColumn.of(json.dumps(e.payload) for e in examples)
+        for example, each in zip(examples, looked, strict=True):
+            if each.arrays.keys() != looked[0].arrays.keys():
+                raise TaskError(
+                    f"{type(self).__name__}.look found the arrays {sorted(looked[0].arrays)} in "
+                    f"example {examples[0].id} and {sorted(each.arrays)} in {example.id}. Every "
+                    "example needs the same ones."
+                )
         for name in looked[0].arrays:
             columns[name] = RaggedColumn.of([np.asarray(each.arrays[name]) for each in looked])
         return Corpus(columns, {}, {"groups": groups})

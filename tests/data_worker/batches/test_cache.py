@@ -7,7 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from data_worker.batches.cache import COLUMNS, DiskCache, MemoryCache, NoCache, make_room
+from data_worker.batches.cache import DiskCache, MemoryCache, NoCache, as_arrays, make_room
+
+COLUMNS = 82
 
 
 def features(frames=10, seed=0):
@@ -45,6 +47,57 @@ def test_what_was_put_in_comes_out_bit_for_bit(tmp_path, kind, frames):
     assert cache.get(4) is None
 
 
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.float32(3.5),
+        np.zeros((0, 4), np.int16),
+        np.arange(24).reshape(2, 3, 4).transpose(),
+        {"a": np.ones(3, np.float16), "b": np.array(True), "c": np.array([], np.uint64)},
+        {},
+    ],
+    ids=["number", "empty", "transposed", "several", "none"],
+)
+def test_any_arrays_come_out_with_their_names_shapes_and_dtypes(tmp_path, kind, made):
+    cache = MemoryCache(1 << 20) if kind == "memory" else disk_cache(tmp_path)
+    put = as_arrays(made)
+    cache.put(3, put)
+    found = cache.get(3)
+    assert isinstance(found, dict) == isinstance(made, dict)
+    names = made if isinstance(made, dict) else {"": made}
+    found = found if isinstance(found, dict) else {"": found}
+    assert found.keys() == names.keys()
+    for name, value in names.items():
+        value = np.asarray(value)
+        assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype)
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_row_that_is_kept_does_not_keep_its_whole_batch():
+    batch = np.zeros((100, 10), np.float32)
+    cache = MemoryCache(1 << 20)
+    cache.put(3, as_arrays(batch[3]))
+    assert not np.shares_memory(cache.get(3), batch)
+
+
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        (None, "NoneType"),
+        ("text", "str"),
+        ([np.ones(2), np.ones(3)], "list"),
+        ((np.ones(2), np.ones(2, int)), "tuple"),
+        (np.array([None]), "ndarray"),
+        ({"a": "text"}, "a dictionary with str under 'a'"),
+        ({1: np.ones(2)}, "a dictionary with ndarray under 1"),
+    ],
+)
+def test_what_is_no_arrays_of_numbers_is_no_features(made, what):
+    with pytest.raises(TypeError, match=f"the features of an example are {what}$"):
+        as_arrays(made)
+
+
 def test_only_memory_is_at_hand(tmp_path):
     caches = [MemoryCache(1 << 20), disk_cache(tmp_path), NoCache()]
     for cache in caches:
@@ -76,7 +129,7 @@ def test_memory_stays_bounded_when_many_threads_put():
 
 
 def test_the_disk_is_bounded_also_over_restarts(tmp_path):
-    limit = 3 * features().nbytes + 200
+    limit = 3 * (features().nbytes + 100)
     for start in (0, 5):
         cache = disk_cache(tmp_path, limit)
         for row in range(start, start + 5):

@@ -30,7 +30,7 @@ def make_pool():
 def test_an_utterance_comes_with_what_it_cost(make_pool):
     pool = make_pool(lambda row, fetched: np.full(row, 0.5, np.float32))
     read = pool.read(3).result(DEADLINE_S)
-    np.testing.assert_array_equal(read.audio, [0.5, 0.5, 0.5])
+    np.testing.assert_array_equal(read.raw, [0.5, 0.5, 0.5])
     assert read.reading_ms >= 0 and read.decoding_ms >= 0
 
 
@@ -175,7 +175,7 @@ def test_a_bug_in_the_loader_reaches_whoever_asked_and_the_reader_lives_on(make_
     failing, working = pool.read(0), pool.read(1)
     with pytest.raises(ZeroDivisionError):
         failing.result(DEADLINE_S)
-    assert working.result(DEADLINE_S).audio == 1
+    assert working.result(DEADLINE_S).raw == 1
 
 
 def test_every_utterance_counts_as_progress_read_or_not(make_pool):
@@ -222,8 +222,8 @@ def test_features_that_are_on_disk_are_taken_from_there_by_a_reader(make_pool):
 
     pool = make_pool(load, look_up=look_up, on_progress=progress.release)
     found, other = pool.read(3).result(DEADLINE_S), pool.read(4).result(DEADLINE_S)
-    assert found.features is kept and found.audio is None
-    assert other.features is None and other.audio is not None
+    assert found.features is kept and found.raw is None
+    assert other.features is None and other.raw is not None
     assert loaded == [4]
     assert all(name.startswith("reader-") for name in asked)
     assert progress.acquire(timeout=DEADLINE_S) and progress.acquire(timeout=DEADLINE_S)

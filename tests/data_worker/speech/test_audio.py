@@ -1,14 +1,12 @@
 """Utterances come out of their files as the index says, or with a reason why not."""
 
-import errno
 import os
 
 import numpy as np
 import pytest
 import soundfile
 
-from data_worker.speech import audio
-from data_worker.speech.audio import load_utterance, pad_length, pad_reflect
+from data_worker.speech.audio import fill_row, load_utterance, pad_length
 from shared.errors import ReadError
 from shared.speech.mel import reflected, resampled_length
 
@@ -112,40 +110,12 @@ def test_a_truncated_flac_is_refused(tmp_path):
     assert not failure_of(path, 0, 3 * 22_050, 22_050, True).transient
 
 
-def test_a_missing_file_is_worth_another_try_and_a_folder_or_pipe_is_not(tmp_path):
-    assert failure_of(tmp_path / "gone.wav", 0, 100, 22_050, True).transient
+def test_what_can_not_be_opened_is_the_system_s_to_name_and_a_folder_or_pipe_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_utterance(tmp_path / "gone.wav", 0, 100, 22_050, True)
     assert not failure_of(tmp_path, 0, 100, 22_050, True).transient
     os.mkfifo(tmp_path / "pipe.wav")
     assert not failure_of(tmp_path / "pipe.wav", 0, 100, 22_050, True).transient
-
-
-@pytest.mark.parametrize(
-    ("number", "transient"),
-    [(errno.EIO, True), (errno.ETIMEDOUT, True), (errno.ESTALE, True), (errno.EACCES, False)],
-)
-def test_only_passing_troubles_are_transient(tmp_path, monkeypatch, number, transient):
-    def failing_open(path, flags):
-        raise OSError(number, os.strerror(number), path)
-
-    monkeypatch.setattr(audio.os, "open", failing_open)
-    error = failure_of(tmp_path / "a.wav", 0, 100, 22_050, True)
-    assert error.transient is transient and os.strerror(number) in str(error)
-
-
-@pytest.mark.parametrize(("seconds", "num_pieces"), [(1.0, 1), (10.0, 7)])
-def test_every_piece_that_storage_gives_is_told_of_and_then_only_decoding_is_left(
-    tmp_path, monkeypatch, seconds, num_pieces
-):
-    told, read_stored = [], audio.read_stored
-    path = written(tmp_path / "a.wav", tone(22_050, seconds), 22_050)
-
-    def decode(file, count, **settings):
-        told.append("decoding")
-        return read_stored(file, count, **settings)
-
-    monkeypatch.setattr(audio, "read_stored", decode)
-    load_utterance(path, 0, round(seconds * 22_050), 22_050, False, lambda: told.append("piece"))
-    assert told == [*["piece"] * num_pieces, "decoding"]
 
 
 def test_no_file_descriptor_is_left_open(tmp_path):
@@ -160,10 +130,17 @@ def test_no_file_descriptor_is_left_open(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def row_of(audio, num_frames, first_frame=0):
+    """A row for the feature graph, on its own."""
+    row = np.empty(pad_length(num_frames), np.float32)
+    fill_row(row, audio, first_frame)
+    return row
+
+
 @pytest.mark.parametrize("num_samples", [1, 100, 256, 300, 385, 1_000, 2_560, 2_700])
 def test_a_row_holds_the_mirrored_utterance_up_to_its_last_whole_frame(num_samples):
     samples = np.random.default_rng(1).normal(0, 0.1, num_samples).astype(np.float32)
-    row = pad_reflect(samples, 20)
+    row = row_of(samples, 20)
     used = pad_length(num_samples // 256) if num_samples >= 256 else 0
     assert row.shape == (pad_length(20),) == (20 * 256 + 768,)
     np.testing.assert_array_equal(row[:used], reflected(samples)[:used])
@@ -172,6 +149,6 @@ def test_a_row_holds_the_mirrored_utterance_up_to_its_last_whole_frame(num_sampl
 
 def test_a_row_can_begin_inside_the_utterance():
     samples = np.random.default_rng(1).normal(0, 0.1, 10_000).astype(np.float32)
-    whole = pad_reflect(samples, 39)
-    part = pad_reflect(samples, 10, first_frame=7)
+    whole = row_of(samples, 39)
+    part = row_of(samples, 10, first_frame=7)
     np.testing.assert_array_equal(part, whole[7 * 256 : 7 * 256 + pad_length(10)])

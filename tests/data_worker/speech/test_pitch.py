@@ -4,7 +4,7 @@ import librosa
 import numpy as np
 import pytest
 
-from data_worker.speech.audio import pad_reflect
+from data_worker.speech.audio import fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
 from shared.speech.mel import HOP
 from shared.speech.text.espeak import Espeak
@@ -22,7 +22,8 @@ def extractor():
 
 def pitch_of(extractor, audio):
     frames = len(audio) // HOP
-    row = pad_reflect(audio.astype(np.float32), frames)[None]
+    row = np.empty((1, pad_length(frames)), np.float32)
+    fill_row(row[0], audio.astype(np.float32))
     return np.asarray(extractor(row, np.array([frames], np.int32))[2])[0]
 
 

@@ -6,11 +6,15 @@ import os
 import numpy as np
 import pytest
 
-from data_worker.speech.audio import pad_length
-from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.task import SpeechData
 from data_worker.stream.spare import Order, wait_for_order, warm_up
+from shared.config.settings import Config
+from shared.plan.index import Index, RaggedColumn
 from shared.plan.plan import Plan
-from shared.speech.batch import REFERENCE_FRAMES
+from shared.speech.batch import FORM
+from shared.speech.index_check import STATISTICS
+from shared.speech.mel import HOP
+from shared.task import Companion
 from shared.worker.reports import Reporter
 
 
@@ -52,17 +56,30 @@ def test_a_spare_that_is_told_to_stop_stops(pipe):
     assert wait_for_order(Reporter(None), lambda: True, pipe["read"]) is None
 
 
+def index_of_speech():
+    """Of no utterance."""
+    nothing = np.zeros(0, np.int32)
+    columns = dict.fromkeys(
+        ("start", "num_samples", "num_channels", "sample_rate", "num_frames", "num_symbols",
+         "speaker"), nothing,
+    )  # fmt: skip
+    columns["symbols"] = RaggedColumn(np.zeros(0, np.int16), np.zeros(1, np.int64))
+    facts = {"symbol_table": ["_"], "speakers": ["one"], **dict.fromkeys(STATISTICS, 1.0)}
+    return Index(columns, {"mel_basis": np.ones((80, 513), np.float32)}, facts, [])
+
+
 def test_after_the_warm_up_no_batch_waits_for_a_graph():
     frames = np.array([30, 31, 32, 33, 60, 61, 62, 63] * 4)
     nothing = np.zeros(len(frames), int)
-    plan = Plan(frames, frames // 4, nothing, nothing, batch_size=4, seed=1, max_buckets=2)
-    extractor = FeatureExtractor(np.ones((80, 513), np.float32))
-    warm_up(extractor, plan, Reporter(None))
-    built = extractor.num_traces
+    lengths = {"num_frames": frames, "num_symbols": frames // 4}
+    plan = Plan(lengths, nothing, nothing, FORM, batch_size=4, seed=1, max_buckets=2)
+    task = SpeechData(Config())
+    task.open(index_of_speech())
+    warm_up(task, plan, Reporter(None))
+    built = task.num_graphs
     for number in range(plan.batches_per_epoch):
         shape = plan.shape(number)
-        rows = np.zeros((shape.rows, pad_length(shape.frames)), np.float32)
-        extractor(rows, np.ones(shape.rows, np.int32))
-        crops = np.zeros((shape.rows, pad_length(REFERENCE_FRAMES)), np.float32)
-        extractor.mel(crops, np.ones(shape.rows, np.int32))
-    assert extractor.num_traces == built > 0
+        clip = np.zeros(shape["num_frames"] * HOP, np.float32)
+        task.features([clip] * (number % shape.rows + 1), shape)
+        task.companions([Companion(None, None, clip, 0.5)] * shape.rows, shape)
+    assert task.num_graphs == built > 0

@@ -18,6 +18,7 @@ from model_worker.stream.ticket_ledger import TicketLedger
 from shared.errors import ProtocolError, TandemError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import FILLER, Plan
+from shared.speech.batch import FORM
 from shared.stream import codec, messages
 from shared.stream.array_block import ArrayBlock
 from shared.stream.batch_memory import BatchMemory
@@ -30,8 +31,8 @@ NUM_ROWS = 24
 def make_plan(total_train_batches=40):
     frames = np.arange(20, 20 + NUM_ROWS)
     return Plan(
-        frames, frames // 4, np.zeros(NUM_ROWS, int), np.zeros(NUM_ROWS, int),
-        batch_size=4, seed=1, max_buckets=2, total_train_batches=total_train_batches,
+        {"num_frames": frames, "num_symbols": frames // 4}, np.zeros(NUM_ROWS, int),
+        np.zeros(NUM_ROWS, int), FORM, batch_size=4, seed=1, max_buckets=2, total_train_batches=total_train_batches,
     )  # fmt: skip
 
 

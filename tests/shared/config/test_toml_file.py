@@ -78,13 +78,13 @@ def test_a_wrong_type_names_key_found_and_expected(tmp_path):
         ("data = 3", "data must be a section, written [data]."),
         (
             "batch_size = 3",
-            "unknown key batch_size outside the sections data, model, training and"
-            " run. It belongs in [data].",
+            "unknown key batch_size outside the sections data, task, model,"
+            " training and run. It belongs in [data].",
         ),
         (
             "[dat]",
-            "unknown section [dat]; the sections are data, model, training and run. Did you"
-            " mean data?",
+            "unknown section [dat]; the sections are data, task, model, training and run. Did"
+            " you mean data?",
         ),
         (
             "[data]\nlearning_rte = 1",
@@ -126,7 +126,7 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path):
 
 
 def test_later_layers_are_stronger():
-    config = build_config({"data": {"batch_size": 4, "trim_db": 40.0}}, {"data": {"batch_size": 8}})
+    config = build_config({"data": {"batch_size": 4}, "task": {"trim_db": 40.0}}, {"data": {"batch_size": 8}})
     assert config.data.batch_size == 8
     assert config.task.trim_db == 40.0
 
@@ -162,10 +162,11 @@ def configs(draw):
         section: {key: draw(values_of(rule)) for key, rule in rules_of(kind).items() if rule.saved}
         for section, kind in SECTIONS.items()
     }
-    low, high = sorted((layer["data"]["min_seconds"], layer["data"]["max_seconds"]))
-    layer["data"]["min_seconds"], layer["data"]["max_seconds"] = low, min(600.0, max(0.1, high))
-    if layer["data"]["min_seconds"] >= layer["data"]["max_seconds"]:
-        layer["data"]["min_seconds"] = 0.0
+    task = layer["task"]
+    low, high = sorted((task["min_seconds"], task["max_seconds"]))
+    task["min_seconds"], task["max_seconds"] = low, min(600.0, max(0.1, high))
+    if task["min_seconds"] >= task["max_seconds"]:
+        task["min_seconds"] = 0.0
     if layer["training"]["deterministic"]:
         layer["training"]["max_minutes"] = 0.0
     return build_config(layer)

@@ -14,6 +14,8 @@ from shared.plan.buckets import (
     count_batches,
     one_shape,
 )
+from shared.speech.batch import FORM
+from shared.task import BatchShape
 
 lengths = st.lists(
     st.tuples(st.integers(1, 1300), st.integers(1, 300), st.booleans()), min_size=1, max_size=120
@@ -30,7 +32,9 @@ def columns(rows):
 @given(rows=lengths, rows_per_batch=st.integers(1, 40), max_buckets=st.integers(1, 12))
 def test_every_row_fits_its_bucket_and_all_longer_ones(rows, rows_per_batch, max_buckets):
     num_frames, num_symbols, is_training = columns(rows)
-    buckets = choose_buckets((num_frames, num_symbols), is_training, rows_per_batch, max_buckets)
+    buckets = choose_buckets(
+        (num_frames, num_symbols), is_training, rows_per_batch, max_buckets, FORM
+    )
     assert 1 <= len(buckets) <= max_buckets
     for shorter, longer in itertools.pairwise(buckets):
         assert (
@@ -102,38 +106,38 @@ def test_a_small_set_gets_one_bucket_and_a_large_one_several():
     for num_rows, expected in ((10, 1), (64, 1), (13_100, 8)):
         num_frames = generator.integers(95, 870, num_rows)
         buckets = choose_buckets(
-            num_frames, num_frames // 6 + 1, np.ones(num_rows, bool), min(32, num_rows), 8
+            (num_frames, num_frames // 6 + 1), np.ones(num_rows, bool), min(32, num_rows), 8, FORM
         )
         assert len(buckets) == expected
 
 
 def test_a_few_long_clips_do_not_stretch_the_batches_of_all_others():
     num_frames = np.array([170] * 640 + [1290] * 10)
-    buckets = choose_buckets(num_frames, num_frames // 6, np.ones(650, bool), 16, 8)
+    buckets = choose_buckets((num_frames, num_frames // 6), np.ones(650, bool), 16, 8, FORM)
     assert [bucket["num_frames"] for bucket in buckets] == [176, 1296]
 
 
 def test_a_held_out_clip_longer_than_all_others_has_a_shape():
     num_frames = np.array([100] * 500 + [1000])
     is_training = num_frames < 1000
-    buckets = choose_buckets(num_frames, num_frames // 5, is_training, 8, 4)
+    buckets = choose_buckets((num_frames, num_frames // 5), is_training, 8, 4, FORM)
     assert buckets[-1]["num_frames"] == 1000 and buckets[-1]["num_symbols"] == 200
     assert buckets[0]["num_frames"] == 104
 
 
 def test_hour_long_clips_do_not_slow_the_search_down():
     num_frames = np.random.default_rng(0).integers(1, 310_000, 5_000)
-    buckets = choose_buckets(num_frames, num_frames // 6 + 1, np.ones(5_000, bool), 4, 8)
+    buckets = choose_buckets((num_frames, num_frames // 6 + 1), np.ones(5_000, bool), 4, 8, FORM)
     assert buckets[-1]["num_frames"] >= num_frames.max()
 
 
 def test_one_shape_fits_all():
-    shapes = one_shape(np.array([3, 870]), np.array([150, 9]), 32)
-    assert shapes == (BucketShape(rows=32, symbols=152, frames=872),)
+    shapes = one_shape((np.array([3, 870]), np.array([150, 9])), 32, FORM)
+    assert shapes == (BatchShape(32, (872, 152), FORM),)
 
 
 def test_bytes_are_those_of_the_arrays():
-    shape = BucketShape(rows=3, symbols=16, frames=40)
+    shape = BatchShape(3, (40, 16), FORM)
     arrays = {name: np.zeros(size, dtype) for name, (dtype, size) in shape.arrays().items()}
     assert arrays["mel"].shape == (3, 40, 80)
     assert arrays["reference_mel"].shape == (3, 192, 80)
@@ -147,7 +151,9 @@ def test_padding_is_below_a_tenth_on_lengths_like_those_of_ljspeech(batch_size, 
     seconds = 1.1 + 9.0 * np.random.default_rng(seed).beta(1.816, 1.172, 13_100)
     assert abs(seconds.mean() - 6.57) < 0.05 and abs(seconds.std() - 2.2) < 0.05
     num_frames = (seconds * 22_050 / 256).astype(np.int32)
-    buckets = choose_buckets(num_frames, num_frames // 6 + 1, np.ones(13_100, bool), batch_size, 8)
+    buckets = choose_buckets(
+        (num_frames, num_frames // 6 + 1), np.ones(13_100, bool), batch_size, 8, FORM
+    )
     frames = np.array([bucket["num_frames"] for bucket in buckets])
     rows_of_bucket = np.bincount(assign_buckets(num_frames, buckets))
     num_batches = count_batches(rows_of_bucket, frames, batch_size).num_batches
