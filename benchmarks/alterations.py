@@ -42,10 +42,7 @@ def python_work(text: str = _TEXT) -> int:
 
 
 def apply() -> None:
-    """Put the alteration that the environment asks for around the reading of a file.
-
-    To be called before `data_worker.assembly` is imported, which takes the function over.
-    """
+    """Put the alteration that the environment asks for around the reading of a file."""
     kind = os.environ.get(VARIABLE)
     if not kind:
         return

@@ -88,20 +88,23 @@ def batches_of(contender: str, folder: Path, run: Path):
 
 def tandem_mels(data: workload.DataSide):
     """The readers and the mel graph of a data process, without the rest of its batch."""
-    from data_worker.assembly import make_loader
     from data_worker.batches.readers import ReaderPool
+    from data_worker.batches.reading import make_loader
     from data_worker.speech.audio import RowSpace, fill_row
     from data_worker.speech.features import FeatureExtractor
+    from data_worker.speech.task import SpeechData
+    from shared.plan.plan_of_run import example_of_row
 
     extractor = FeatureExtractor(data.index.mel_basis)
     space = RowSpace()
-    readers = ReaderPool(make_loader(data.config, data.index, {}), 2)
+    example_of = example_of_row(data.config, data.index)
+    readers = ReaderPool(make_loader(SpeechData(data.config), example_of, {}), 2)
     rows = itertools.cycle(range(NUM_CLIPS))
     waiting = [[readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)] for _ in range(2)]
-    frames = data.plan.batch(0).shape.frames
+    frames = data.plan.batch(0).shape["num_frames"]
     while True:
         waiting.append([readers.read(next(rows)) for _ in range(workload.BATCH_SIZE)])
-        clips = [future.result().audio for future in waiting.pop(0)]
+        clips = [future.result().raw for future in waiting.pop(0)]
         lengths = np.array([len(clip) // 256 for clip in clips], np.int32)
         padded_rows = space.rows(len(clips), frames)
         for row, clip in zip(padded_rows, clips, strict=True):

@@ -12,10 +12,10 @@ import alterations
 import numpy as np
 from workload import AHEAD, BATCH_SIZE, DataSide
 
-from data_worker.batches.batch_maker import crop_start
 from data_worker.speech import audio
 from data_worker.speech.audio import PEAK, pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.task import crop_of
 from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import HOP, PAD, SAMPLE_RATE
 
@@ -24,15 +24,15 @@ def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:
     """One entry per utterance of the first batches, in the plan's order."""
     plans = [data.plan.batch(n) for n in range(num_batches)]
     rows = np.concatenate([plan.rows for plan in plans])
-    references = np.concatenate([plan.references for plan in plans])
-    offsets = np.concatenate([plan.reference_offsets for plan in plans])
+    references = np.concatenate([plan.companions for plan in plans])
+    offsets = np.concatenate([plan.companion_offsets for plan in plans])
     index, shape = data.index, plans[0].shape
-    symbols = np.zeros((len(rows), shape.symbols), np.int32)
+    symbols = np.zeros((len(rows), shape["num_symbols"]), np.int32)
     for place, row in enumerate(rows):
         symbols[place, : index.num_symbols[row]] = index.symbols[int(row)]
     root = data.config.data.train_data
     starts = [
-        crop_start(int(index.num_frames[r]), o) for r, o in zip(references, offsets, strict=True)
+        crop_of(int(index.num_frames[r]), o)[0] for r, o in zip(references, offsets, strict=True)
     ]
     return {
         "path": np.array([f"{root}/{index.paths[int(row)]}" for row in rows]),
@@ -57,7 +57,7 @@ def read_altered(path: bytes, start: int, count: int) -> np.ndarray:
 def make_dataset(tf, data: DataSide, num_batches: int):
     """Batches without end; the first `num_batches` of the plan, again and again."""
     extractor = FeatureExtractor(data.index.mel_basis)
-    frames = data.plan.batch(0).shape.frames
+    frames = data.plan.batch(0).shape["num_frames"]
 
     def load(path, start, count):
         if os.environ.get(alterations.VARIABLE):  # Python, which only this process can run

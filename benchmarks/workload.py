@@ -94,20 +94,18 @@ def grow_index(run: Path, num_rows: int) -> None:
     index = Index.load(run / "index.safetensors")
     times = -(-num_rows // len(index))
     columns = {
-        field.name: np.tile(getattr(index, field.name), times)[:num_rows]
-        for field in dataclasses.fields(index)
-        if getattr(getattr(index, field.name), "shape", None) == (len(index),)
+        name: np.tile(column, times)[:num_rows]
+        for name, column in index.columns.items()
+        if isinstance(column, np.ndarray)
     }
     lengths = np.concatenate([[0], np.cumsum(columns["num_symbols"], dtype=np.int64)])
     symbols = np.tile(index.symbols.values, times)[: lengths[-1]]
-    grown = dataclasses.replace(
-        index,
-        **columns,
-        ids=StringColumn.of(f"utterance-{n:08d}" for n in range(num_rows)),
-        paths=StringColumn.of((index.paths.to_list() * times)[:num_rows]),
-        symbols=RaggedColumn(symbols, lengths),
-        fingerprint="",
-    )
+    columns |= {
+        "ids": StringColumn.of(f"utterance-{n:08d}" for n in range(num_rows)),
+        "paths": StringColumn.of((index.paths.to_list() * times)[:num_rows]),
+        "symbols": RaggedColumn(symbols, lengths),
+    }
+    grown = dataclasses.replace(index, columns=columns, fingerprint="")
     grown.save(run / "index.safetensors")
 
 
@@ -144,20 +142,18 @@ class DataSide:
 
     def __init__(self, run: Path):
         alterations.apply()
-        from data_worker import assembly
-        from data_worker.speech.features import FeatureExtractor
+        from data_worker.assembly import Assembly
         from shared.config.toml_file import load_config
         from shared.plan.index import Index
-        from shared.plan.plan_of_run import plan_of
         from shared.worker.decoding_record import ReadingRecord
 
         self.config = load_config(run / "config.toml")
         self.index = Index.load(run / "index.safetensors")
-        self.plan = plan_of(self.config, self.index)
+        parts = Assembly.of_run(run, self.config, self.index, "fake")
+        self.plan = parts.plan
         self._done: queue.SimpleQueue = queue.SimpleQueue()
-        self._maker = assembly.make_batch_maker(
-            self.config, self.index, self.plan, FeatureExtractor(self.index.mel_basis),
-            self._done.put, lambda: None, lambda: 1.0, lambda begins: None, "fake", run, {},
+        self._maker = parts.batch_maker(
+            self._done.put, lambda: None, lambda: 1.0, lambda begins: None, {},
             lambda num_bytes: None, ReadingRecord(),
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def read_identity(run: RunDirectory) -> TaskIdentity:
             version=int(found["version"]),
             recipe=None if recipe is None else {str(k): str(v) for k, v in recipe.items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return TaskIdentity()
 
 

@@ -15,6 +15,9 @@ import numpy as np
 # The engine's own arrays, in every batch: how much a row counts (0 for a filler), and which row of
 # the index it is (-1 for a filler).
 WEIGHT, ROWS = "weight", "rows"
+# What a batch may be on its way, the rows among the dimensions.
+DTYPES = ("float32", "float16", "int32", "int64", "int16", "uint8")
+MAX_ARRAYS, MAX_DIMENSIONS, MAX_NAME = 32, 4, 64
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -53,6 +56,42 @@ class BatchForm:
         self.has_companions = companion is not None
         self.group_column = group_column
 
+    def problem(self) -> str:
+        """What is declared and can't be, in words; empty where there is nothing."""
+        own = self.arrays.keys() - _ENGINES_OWN.keys()
+        if not own:
+            return "arrays is empty"
+        if len(self.arrays) > MAX_ARRAYS:
+            return f"there are {len(own)} arrays; at most {MAX_ARRAYS - len(_ENGINES_OWN)} can be"
+        if not isinstance(self.lengths, tuple) or len(set(self.lengths)) != len(self.lengths):
+            return f"lengths is {self.lengths!r}; expected a tuple of different names"
+        for name in own:
+            problem = self._problem_of(name, self.arrays[name])
+            if problem:
+                return f"array {name!r} {problem}"
+        return ""
+
+    def _problem_of(self, name: str, array: Array) -> str:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            return f"needs a name of 1 to {MAX_NAME} characters"
+        if not isinstance(array, Array):
+            return f"is {type(array).__name__}; expected shared.task.Array"
+        if array.dtype not in DTYPES:
+            return f"is {array.dtype}; expected one of {', '.join(DTYPES)}"
+        if len(array.dimensions) >= MAX_DIMENSIONS:
+            return f"has {len(array.dimensions)} dimensions; at most {MAX_DIMENSIONS - 1} can be"
+        for dimension in array.dimensions:
+            if isinstance(dimension, str):
+                if dimension not in self.lengths:
+                    return f"is as long as {dimension!r}, which is none of the lengths"
+            elif not isinstance(dimension, int) or dimension < 1:
+                return f"has the dimension {dimension!r}; expected a length's name or a number ≥ 1"
+        try:
+            np.full(1, array.padding, array.dtype)
+        except (OverflowError, TypeError, ValueError):
+            return f"has the padding {array.padding!r}, which is no {array.dtype}"
+        return ""
+
     def signature(self) -> dict[str, tuple[str, tuple[int | None, ...]]]:
         """Each array's dtype and shape in any batch: None for what differs between batches."""
         return {
@@ -70,7 +109,10 @@ class BatchShape:
     form: BatchForm
 
     def __getitem__(self, length: str) -> int:
-        return self.lengths[self.form.lengths.index(length)]
+        names = self.form.lengths
+        if length not in names:
+            raise KeyError(f"there is no length {length!r}, only {', '.join(names) or 'none'}")
+        return self.lengths[names.index(length)]
 
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Name, dtype and shape of each array of such a batch, in the order they are sent."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from shared.errors import ConfigError, TaskError
-from shared.task.batch import BatchForm
+from shared.task.batch import ROWS, WEIGHT, BatchForm
 from shared.task.data_side import DataSide
 from shared.task.model_side import ModelSide
 from shared.task.users_file import load_users_file
@@ -111,7 +111,9 @@ class Task:
             TaskError: the user's file can't be used; names its line.
         """
         if self.has_data:
-            return _checked(self, _DATA, DataSide)
+            found = _checked(self, _DATA, DataSide)
+            _form_of(found)
+            return found
         return _named(_BUILT_IN[self.name if self.is_built_in else DEFAULT].data)
 
     def model_side(self) -> type[ModelSide]:
@@ -142,7 +144,32 @@ class Task:
 
 @functools.cache
 def _form_of(data_side: type[DataSide]) -> BatchForm:
+    """Made once: forms are compared by identity.
+
+    Raises:
+        TaskError: what is declared can't be.
+    """
+    taken = {WEIGHT, ROWS} & data_side.arrays.keys()
+    if taken:
+        problem = f"{', '.join(sorted(taken))} is an array of the engine. Choose another name"
+    elif data_side.companion not in (None, "group"):
+        problem = f'companion is {data_side.companion!r}; expected None or "group"'
+    else:
+        problem = data_side.form().problem()
+    if problem:
+        raise TaskError(f"{_place_of(data_side)}: {problem}.")
     return data_side.form()
+
+
+def _place_of(found: type) -> str:
+    """Where a class is written."""
+    try:
+        source = inspect.getsourcefile(found) or ""
+        return (
+            f"{Path(source).name} line {inspect.getsourcelines(found)[1]} (class {found.__name__})"
+        )
+    except (OSError, TypeError):
+        return f"class {found.__name__}"
 
 
 def _names_in(path: Path, content: bytes) -> set[str]:

@@ -5,6 +5,7 @@ a run. Only the training step is a pause, and each trial makes one part of the c
 """
 
 import contextlib
+import dataclasses
 import threading
 import time
 from pathlib import Path
@@ -14,23 +15,25 @@ import pytest
 import soundfile
 import zmq
 
-from data_worker import assembly
+from data_worker.assembly import Assembly
+from data_worker.batches import reading
 from data_worker.preparation.prepare import prepare
-from data_worker.speech import audio
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.task import SpeechData
 from data_worker.stream import serving
 from data_worker.stream import spare as standing_by
 from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
-from shared.config.settings import Config, DataConfig
+from shared.config.settings import Config, DataConfig, TaskConfig, TrainingConfig
 from shared.devices.cores import BusyMeter
 from shared.diagnosis.verdict import Measured, judge
 from shared.diagnosis.wait_attribution import attribute
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
 from shared.plan.plan_of_run import settings_fingerprint
+from shared.speech.batch import FORM
 from shared.stream.sockets import ClientSocket, ServerSocket
 from shared.worker.decoding_record import ReadingRecord
 from shared.worker.reports import Reporter
@@ -52,29 +55,34 @@ def corpus(tmp_path_factory):
         soundfile.write(folder / "data" / "wavs" / f"u{number}.wav", samples, 22_050)
     lines = "".join(f"u{number}|Say {number}.\n" for number in range(NUM_CLIPS))
     (folder / "data" / "metadata.csv").write_text(lines, encoding="utf-8")
-    data = DataConfig(
-        train_data=str(folder / "data"), text_frontend="characters", val_fraction=0.0,
-        batch_size=BATCH_SIZE, cache="off",
-    )  # fmt: skip
+    config = Config(
+        data=DataConfig(
+            train_data=str(folder / "data"), val_fraction=0.0, batch_size=BATCH_SIZE, cache="off"
+        ),
+        task=TaskConfig(text_frontend="characters"),
+        training=TrainingConfig(seed=1),
+    )
     (folder / "run").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_CACHE", str(folder / "cache"))
-        index = prepare(data, 1, folder / "run" / "index.safetensors")
-    return data, index
+        index = prepare(config, folder / "run" / "index.safetensors")
+    return config, index
 
 
-def plan_of(data, index):
+def plan_of(index):
     return Plan.from_index(
-        index, batch_size=data.batch_size, seed=3, max_buckets=1, static_shapes=True
+        index, FORM, batch_size=BATCH_SIZE, seed=3, max_buckets=1, static_shapes=True
     )
 
 
 @pytest.fixture(scope="module")
-def extractor(corpus):
+def task(corpus):
     """One for all trials, its graphs made before them."""
-    extractor = FeatureExtractor(corpus[1].mel_basis)
-    standing_by.warm_up(extractor, plan_of(*corpus), Reporter(None))
-    return extractor
+    config, index = corpus
+    task = SpeechData(config)
+    task.open(index)
+    standing_by.warm_up(task, plan_of(index), Reporter(None))
+    return task
 
 
 class SlowLink:
@@ -118,10 +126,11 @@ def slowed(function, pause_s):
 
 
 @contextlib.contextmanager
-def pipeline(folder, data, index, extractor, link_pause_s):
+def pipeline(folder, config, index, task, link_pause_s):
     """Both sides at work; yields the receiver and the prefetch that a training loop would use."""
-    plan = plan_of(data, index)
-    context, config, reporter = zmq.Context(), Config(data=data), Reporter(None)
+    plan = plan_of(index)
+    context, reporter = zmq.Context(), Reporter(None)
+    parts = Assembly(Path(folder), config, index, plan, task, "cpu")
     expected = Expected(
         "run", index.fingerprint, settings_fingerprint(config, plan), "cpu", len(index)
     )
@@ -130,7 +139,7 @@ def pipeline(folder, data, index, extractor, link_pause_s):
         stack.callback(context.destroy, linger=0)
         endpoint = f"ipc://{folder}/s"
         server = ServerSocket(endpoint, "run", context)
-        ledger = TicketLedger(data.pipeline_buffer_size, 1 << 30, plan.nbytes)
+        ledger = TicketLedger(config.data.pipeline_buffer_size, 1 << 30, plan.nbytes)
         receiver = Receiver(server, plan, ledger, expected, Exclusions(), lambda *_: None)
         receiver.start()
         stack.callback(receiver.stop, "the trial is over")
@@ -140,16 +149,16 @@ def pipeline(folder, data, index, extractor, link_pause_s):
             endpoint = f"ipc://{folder}/l"
         progress, busy = serving.Progress(reporter), BusyMeter()
         # A link that is slow for bytes is one between two hosts: no memory is shared over it.
-        make_memory = None if link_pause_s else lambda: assembly.make_memory(config, plan)
+        make_memory = None if link_pause_s else parts.memory
         socket = ClientSocket(endpoint, "run", context, make_memory=make_memory)
         data_server = serving.DataServer(
             socket,
-            assembly.make_hello("data_worker-0", config, index, plan, "cpu", "0"),
-            lambda on_done: assembly.make_batch_maker(
-                config, index, plan, extractor, on_done, progress.note, lambda: busy.share,
-                lambda begins: None, "cpu", Path(folder), {}, socket.take_memory, ReadingRecord(),
+            parts.hello("data_worker-0", "0"),
+            lambda on_done: parts.batch_maker(
+                on_done, progress.note, lambda: busy.share, lambda begins: None, {},
+                socket.take_memory, ReadingRecord(),
             ),
-            reporter, progress, busy, stop.is_set,
+            reporter, progress, busy, stop.is_set, len(index),
         )  # fmt: skip
         thread = threading.Thread(target=data_server.serve, daemon=True)
         thread.start()
@@ -181,17 +190,16 @@ def measure(receiver, prefetch, step_s):
 
 @pytest.mark.parametrize("trial", range(4))
 @pytest.mark.parametrize("slow", ["reading", "decoding", "features", "transport", ""])
-def test_the_slow_part_is_named(slow, trial, corpus, extractor, tmp_path, monkeypatch):
+def test_the_slow_part_is_named(slow, trial, corpus, task, tmp_path, monkeypatch):
     """Twenty trials of five bottlenecks, with other readers, buffers and delays in each."""
-    data, index = corpus
+    config, index = corpus
     readers, buffer_size, strength = [(1, 50, 1.0), (2, 8, 1.2), (3, 12, 1.4), (4, 3, 1.6)][trial]
-    data = DataConfig(**{
-        **vars(data), "num_workers": readers, "pipeline_buffer_size": buffer_size,
-    })  # fmt: skip
+    data = dataclasses.replace(config.data, num_workers=readers, pipeline_buffer_size=buffer_size)
+    config = dataclasses.replace(config, data=data)
     pause_s = PAUSE_S * strength
     per_file_s = pause_s * readers / (2 * BATCH_SIZE)  # a reference clip for each
     if slow == "reading":
-        monkeypatch.setattr(audio, "fetch", slowed(audio.fetch, per_file_s))
+        monkeypatch.setattr(reading, "fetch", slowed(reading.fetch, per_file_s))
     elif slow == "decoding":
         read = soundfile.SoundFile.read
         monkeypatch.setattr(soundfile.SoundFile, "read", slowed(read, per_file_s))
@@ -202,9 +210,9 @@ def test_the_slow_part_is_named(slow, trial, corpus, extractor, tmp_path, monkey
     tmp_path.chmod(0o700)
     link_pause_s = pause_s if slow == "transport" else 0.0
     step_s = 1.5 * pause_s if slow == "" else USUAL_STEP_S
-    with pipeline(tmp_path, data, index, extractor, link_pause_s) as (receiver, prefetch):
+    with pipeline(tmp_path, config, index, task, link_pause_s) as (receiver, prefetch):
         measured = measure(receiver, prefetch, step_s)
-    verdict = judge(measured, Config(data=data))
+    verdict = judge(measured, config)
     assert verdict.waiting_for == slow, f"{verdict}\n{measured}"
     if slow:
         assert measured.explained >= 0.95, str(measured)

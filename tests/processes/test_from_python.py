@@ -9,14 +9,14 @@ import dataclasses, json, signal, sys, threading
 import psutil
 
 import launcher
-from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 
 config = Config(
     data=DataConfig(
         train_data=sys.argv[1], data_gpu=0, model_gpu=1, batch_size=6, max_buckets=1,
         model_start_delay=0.2,
     ),
-    model=ModelConfig(model_size="tiny"),
+    task=TaskConfig(model_size="tiny"),
     training=TrainingConfig(max_steps=2, log_every=1),
     run=RunConfig(run_dir="run", fake_gpus=2, samples=0, report=False),
 )

@@ -43,9 +43,7 @@ INDEX = Index(
     facts={"symbol_table": ["_", "a"], "speakers": ["one"], **dict.fromkeys(STATISTICS, 1.0)},
     left_out=[],
 )
-PLAN = Plan.from_index(
-    INDEX, FORM, batch_size=4, seed=1, max_buckets=1, total_train_batches=40
-)
+PLAN = Plan.from_index(INDEX, FORM, batch_size=4, seed=1, max_buckets=1, total_train_batches=40)
 
 
 def load(row, on_piece):

@@ -15,11 +15,10 @@ import pytest
 import soundfile
 
 from data_worker.preparation import index_cache
-from data_worker.preparation.crash_proof_pool import CarefulPool, Crashed
-from data_worker.preparation.held_out import hold_out
-from data_worker.preparation.prepare import Refused, examine, prepare
-from data_worker.speech import statistics
-from shared.config.settings import Config, DataConfig
+from data_worker.preparation.examine import DataSet, Refused, examine, make_pool
+from data_worker.preparation.prepare import prepare
+from shared.config.option import rules_of
+from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.errors import DataError
 from shared.plan.index import Index
@@ -37,6 +36,15 @@ def noise(path, seconds=1.0, rate=RATE, seed=0):
     soundfile.write(path, samples, rate)
 
 
+def changed(config, **options):
+    """The configuration with other settings, each in the section that it belongs to."""
+    for name, value in options.items():
+        section = next(s for s, kind in SECTIONS.items() if name in rules_of(kind))
+        settings = dataclasses.replace(getattr(config, section), **{name: value})
+        config = dataclasses.replace(config, **{section: settings})
+    return config
+
+
 @pytest.fixture
 def corpus(tmp_path):
     """Makes an LJSpeech folder of noise with the given texts, and its configuration."""
@@ -48,7 +56,10 @@ def corpus(tmp_path):
             noise(root / "wavs" / f"u{number}.wav", seed=number)
         lines = "".join(f"u{number}|Say number {number} now.\n" for number in range(num_rows))
         (root / "metadata.csv").write_text(lines + extra, encoding="utf-8")
-        return DataConfig(train_data=str(root), **{"max_bad_fraction": 1.0} | options)
+        return changed(
+            Config(training=TrainingConfig(seed=7)),
+            **{"train_data": str(root), "max_bad_fraction": 1.0} | options,
+        )
 
     return make
 
@@ -60,7 +71,7 @@ def out(tmp_path, name="run"):
 
 def test_a_corpus_becomes_an_index(corpus, tmp_path):
     seen = []
-    index = prepare(corpus(), 7, out(tmp_path), lambda *event: seen.append(event))
+    index = prepare(corpus(), out(tmp_path), lambda *event: seen.append(event))
     loaded = Index.load(out(tmp_path))
     assert loaded.fingerprint == index.fingerprint
     assert loaded.ids.to_list() == [f"u{n}" for n in range(6)]
@@ -85,7 +96,7 @@ def test_every_row_left_out_is_named_with_line_and_reason(corpus, tmp_path):
     for name in ("u9", "tight", "mute", "huge"):
         noise(tmp_path / "data" / "wavs" / f"{name}.wav")
     noise(tmp_path / "data" / "wavs" / "short.wav", seconds=0.1)
-    index = prepare(config, 7, out(tmp_path))
+    index = prepare(config, out(tmp_path))
     assert len(index) == 4
     found = [(e["line"], e["id"], e["kind"], e["reason"][:30]) for e in index.left_out]
     assert found == [
@@ -142,7 +153,7 @@ def test_a_corpus_with_every_kind_of_damage_names_all_of_it(corpus, tmp_path):
     reasons = damaged_files(tmp_path / "data" / "wavs")
     lines = [f"{name}|Some words.\n" for name in reasons]
     lines += ["../../../etc/passwd|Some words.\n", "/etc/passwd|Some words.\n", "a\0b|Words.\n"]
-    index = prepare(corpus(10, "".join(lines)), 7, out(tmp_path))
+    index = prepare(corpus(10, "".join(lines)), out(tmp_path))
     assert len(index) == 10
     found = [(entry["line"], entry["reason"]) for entry in index.left_out]
     expected = [*reasons.values(), "outside", "outside", "NUL"]
@@ -154,7 +165,7 @@ def test_a_corpus_with_every_kind_of_damage_names_all_of_it(corpus, tmp_path):
 def test_too_many_bad_rows_end_it_with_count_reasons_and_command(corpus, tmp_path):
     extra = "".join(f"gone{n}|No file.\n" for n in range(4))
     with pytest.raises(Refused) as caught:
-        prepare(corpus(6, extra, max_bad_fraction=0.05), 7, out(tmp_path))
+        prepare(corpus(6, extra, max_bad_fraction=0.05), out(tmp_path))
     message = str(caught.value)
     assert "4 of 10 rows are bad (40.0%, max_bad_fraction is 5.0%)" in message
     assert "Mend them, or allow more with --max-bad-fraction 0.4. Run" in message
@@ -167,16 +178,16 @@ def test_too_many_bad_rows_end_it_with_count_reasons_and_command(corpus, tmp_pat
 def test_the_fraction_that_is_named_as_the_remedy_admits_the_data(corpus, tmp_path):
     config = corpus(5, "gone|No file.\n", max_bad_fraction=0.05)
     with pytest.raises(Refused, match=r"\(16\.7%.*--max-bad-fraction 0\.17\."):
-        prepare(config, 7, out(tmp_path))
-    config = dataclasses.replace(config, max_bad_fraction=0.17)
-    assert len(prepare(config, 7, out(tmp_path))) == 5
+        prepare(config, out(tmp_path))
+    config = changed(config, max_bad_fraction=0.17)
+    assert len(prepare(config, out(tmp_path))) == 5
 
 
 def test_filtered_rows_do_not_count_as_bad(corpus, tmp_path):
     config = corpus(6, "s1|Short.\ns2|Short.\n", max_bad_fraction=0.0)
     for name in ("s1", "s2"):
         noise(tmp_path / "data" / "wavs" / f"{name}.wav", seconds=0.1)
-    assert len(prepare(config, 7, out(tmp_path))) == 6
+    assert len(prepare(config, out(tmp_path))) == 6
 
 
 @pytest.mark.parametrize(
@@ -189,20 +200,20 @@ def test_filtered_rows_do_not_count_as_bad(corpus, tmp_path):
 )
 def test_too_little_speech_is_refused_with_a_sentence(corpus, tmp_path, num_rows, extra, message):
     with pytest.raises(DataError, match=message):
-        prepare(corpus(num_rows, extra), 7, out(tmp_path))
+        prepare(corpus(num_rows, extra), out(tmp_path))
 
 
 def test_two_utterances_are_enough(corpus, tmp_path):
-    assert sorted(prepare(corpus(2), 7, out(tmp_path)).split.tolist()) == [0, 1]
+    assert sorted(prepare(corpus(2), out(tmp_path)).split.tolist()) == [0, 1]
 
 
 def test_an_unknown_language_is_refused(corpus, tmp_path):
     with pytest.raises(DataError, match="Unknown language 'en-uz'.*en-us"):
-        prepare(corpus(2, language="en-uz"), 7, out(tmp_path))
+        prepare(corpus(2, language="en-uz"), out(tmp_path))
 
 
 def test_characters_are_the_other_frontend(corpus, tmp_path):
-    index = prepare(corpus(2, text_frontend="characters"), 7, out(tmp_path))
+    index = prepare(corpus(2, text_frontend="characters"), out(tmp_path))
     spoken = "".join(index.symbol_table[n] for n in index.symbols[1])
     assert spoken == "<s>say number 1 now.</s>"
 
@@ -213,7 +224,7 @@ def test_validation_data_of_its_own(corpus, tmp_path):
     (other / "wavs").mkdir(parents=True)
     noise(other / "wavs" / "u0.wav")
     (other / "metadata.csv").write_text("u0|Something else.\n")
-    index = prepare(dataclasses.replace(config, val_data=str(other)), 7, out(tmp_path))
+    index = prepare(changed(config, val_data=str(other)), out(tmp_path))
     assert index.split.tolist() == index.root.tolist() == [0, 0, 0, 1]
 
 
@@ -222,26 +233,27 @@ def test_a_row_is_not_both_trained_and_validated_on(corpus, tmp_path):
     root = tmp_path / "data"
     os.rename(root / "metadata.csv", root / "metadata_train.csv")
     (root / "metadata_eval.csv").write_text("u0|Say number 0 now.\n")
-    examined = examine(config, 7)
+    with make_pool() as pool:
+        examined = examine(DataSet.of(config), pool)
     assert [entry.reason for entry in examined.left_out] == [
         "its id u0 is already that of line 1 of metadata_train.csv"
     ]
-    assert sorted(prepare(config, 7, out(tmp_path)).split.tolist()) == [0, 0, 1]
+    assert sorted(prepare(config, out(tmp_path)).split.tolist()) == [0, 0, 1]
 
 
 def test_validation_data_without_a_usable_row_is_refused(corpus, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "metadata.csv").write_text("gone|Something else.\n")
-    config = dataclasses.replace(corpus(3), val_data=str(tmp_path / "other"))
+    config = changed(corpus(3), val_data=str(tmp_path / "other"))
     with pytest.raises(Refused, match="none of its rows can be used to validate on"):
-        prepare(config, 7, out(tmp_path))
+        prepare(config, out(tmp_path))
 
 
 def test_the_second_run_reads_no_audio(corpus, tmp_path):
     config = corpus()
-    first = prepare(config, 7, out(tmp_path))
+    first = prepare(config, out(tmp_path))
     seen = []
-    second = prepare(config, 7, out(tmp_path, "run2"), lambda *event: seen.append(event[2]))
+    second = prepare(config, out(tmp_path, "run2"), lambda *event: seen.append(event[2]))
     assert second.fingerprint == first.fingerprint
     assert second.preparation["cached"] and not first.preparation["cached"]
     assert seen == ["looking for an index of an earlier run"]
@@ -249,14 +261,14 @@ def test_the_second_run_reads_no_audio(corpus, tmp_path):
 
 def test_the_cache_notices_every_change(corpus, tmp_path):
     config = corpus(6, "gone|No file.\n")
-    prepare(config, 7, out(tmp_path))
+    prepare(config, out(tmp_path))
 
-    def cached(config=config, seed=7):
-        return prepare(config, seed, out(tmp_path)).preparation["cached"]
+    def cached(config=config):
+        return prepare(config, out(tmp_path)).preparation["cached"]
 
     assert cached()
-    assert not cached(seed=8)
-    assert not cached(dataclasses.replace(config, trim_db=40.0))
+    assert not cached(changed(config, seed=8))
+    assert not cached(changed(config, trim_db=40.0))
     noise(tmp_path / "data" / "wavs" / "u3.wav", seconds=1.5)
     assert not cached() and cached()
     soundfile.write(tmp_path / "data" / "wavs" / "gone.flac", np.ones(10) / 2, RATE)
@@ -268,12 +280,12 @@ def test_the_cache_notices_every_change(corpus, tmp_path):
 
 def test_a_damaged_cache_entry_is_made_again(corpus, tmp_path):
     config = corpus()
-    first = prepare(config, 7, out(tmp_path))
+    first = prepare(config, out(tmp_path))
     (entry,) = (tmp_path / "cache" / "indexes").glob("*.safetensors")
     raw = bytearray(entry.read_bytes())
     raw[len(raw) // 2] ^= 1
     entry.write_bytes(raw)
-    again = prepare(config, 7, out(tmp_path))
+    again = prepare(config, out(tmp_path))
     assert not again.preparation["cached"] and again.fingerprint == first.fingerprint
 
 
@@ -289,16 +301,16 @@ def test_without_a_home_the_cache_is_beside_the_run(monkeypatch, tmp_path):
 
 def test_the_fingerprint_is_the_same_in_another_place(corpus, tmp_path):
     config = corpus()
-    first = prepare(config, 7, out(tmp_path))
+    first = prepare(config, out(tmp_path))
     os.rename(tmp_path / "data", tmp_path / "moved")
     for number in range(6):
         os.utime(tmp_path / "moved" / "wavs" / f"u{number}.wav", (1, 1))
-    moved = dataclasses.replace(config, train_data=str(tmp_path / "moved"))
-    assert prepare(moved, 7, out(tmp_path)).fingerprint == first.fingerprint
+    moved = changed(config, train_data=str(tmp_path / "moved"))
+    assert prepare(moved, out(tmp_path)).fingerprint == first.fingerprint
 
 
 def test_headers_are_enough_for_large_sets(corpus, tmp_path):
-    index = prepare(corpus(verify="headers"), 7, out(tmp_path))
+    index = prepare(corpus(verify="headers"), out(tmp_path))
     assert index.preparation["verify"] == "headers"
     assert index.num_samples.tolist() == [RATE] * 6
 
@@ -307,11 +319,11 @@ def test_unspoken_characters_are_reported_once(corpus, tmp_path):
     config = corpus(3, "u8|Stop † here †.\nu9|And † there ‡.\n")
     for name in ("u8", "u9"):
         noise(tmp_path / "data" / "wavs" / f"{name}.wav")
-    assert prepare(config, 7, out(tmp_path)).preparation["unspoken"] == ["†", "‡"]
+    assert prepare(config, out(tmp_path)).preparation["unspoken"] == ["†", "‡"]
 
 
 def test_as_a_program_it_speaks_json_and_writes_the_run_directory(corpus, tmp_path):
-    write_config(Config(data=corpus(5, "gone|No file.\n")), tmp_path / "config.toml")
+    write_config(corpus(5, "gone|No file.\n"), tmp_path / "config.toml")
     done = _run_program(tmp_path)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout + done.stderr
@@ -334,7 +346,7 @@ def test_as_a_program_it_ends_with_2_and_one_sentence_on_bad_data(tmp_path):
 
 
 def test_the_preparation_never_loads_tensorflow_or_librosa(corpus, tmp_path):
-    write_config(Config(data=corpus(3)), tmp_path / "config.toml")
+    write_config(corpus(3), tmp_path / "config.toml")
     program = textwrap.dedent("""
         import sys
         from data_worker.preparation.__main__ import main
@@ -357,7 +369,7 @@ def test_the_preparation_never_loads_tensorflow_or_librosa(corpus, tmp_path):
 @pytest.mark.parametrize("ignored", ["", "trap '' INT; "])  # as in the background of a script
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_as_a_program_it_stops_when_told_and_leaves_no_process(corpus, tmp_path, number, ignored):
-    write_config(Config(data=corpus(40)), tmp_path / "config.toml")
+    write_config(corpus(40), tmp_path / "config.toml")
     program = [sys.executable, "-m", "data_worker.preparation", "--run", str(tmp_path)]
     command = ["sh", "-c", f'{ignored}exec "$@"', "sh", *program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
@@ -377,101 +389,3 @@ def test_as_a_program_it_stops_when_told_and_leaves_no_process(corpus, tmp_path,
 def _run_program(run):
     command = [sys.executable, "-m", "data_worker.preparation", "--run", str(run)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-FAULTY = """
-    import os, signal, time
-
-    def task(item):
-        if item == "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        if item == "hang":
-            time.sleep(3600)
-        if item == "once" and not os.path.exists(MARK):
-            open(MARK, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if item == "raise":
-            raise ValueError("a mistake of ours")
-        return item * 2
-"""
-
-
-@pytest.fixture
-def faulty(tmp_path, monkeypatch):
-    """A task that crashes, hangs or is killed, depending on its item, in a module of its own."""
-    folder = tmp_path / "faulty"
-    folder.mkdir()
-    source = f"MARK = {str(tmp_path / 'mark')!r}\n" + textwrap.dedent(FAULTY)
-    (folder / "faulty_task_of_the_pool.py").write_text(source)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "faulty_task_of_the_pool", raising=False)
-    import faulty_task_of_the_pool
-
-    return faulty_task_of_the_pool.task
-
-
-def test_an_item_that_crashes_its_process_costs_only_itself(faulty):
-    items = [f"{n}" for n in range(60)]
-    items[7], items[41] = "crash", "crash"
-    counts = []
-    with CarefulPool(2) as pool:
-        results = pool.map(faulty, items, 8, counts.append)
-    crashed = Crashed("looking at it crashes the process (SIGSEGV)", -signal.SIGSEGV)
-    assert results[7] == results[41] == crashed
-    assert [r for n, r in enumerate(results) if n not in (7, 41)] == [
-        item * 2 for item in items if item != "crash"
-    ]
-    assert counts == sorted(counts) and counts[-1] == 60
-
-
-def test_a_random_kill_convicts_nobody(faulty):
-    items = ["a", "once", "b", "c"]
-    with CarefulPool(1) as pool:
-        assert pool.map(faulty, items, 2) == ["aa", "onceonce", "bb", "cc"]
-
-
-def test_an_item_that_hangs_costs_only_itself(faulty):
-    with CarefulPool(2, stall_s=2.0, alone_s=2.0) as pool:
-        results = pool.map(faulty, ["a", "hang", "b"], 1)
-    assert results == ["aa", Crashed("looking at it took more than 2 s"), "bb"]
-
-
-def test_a_mistake_of_the_program_is_not_hidden(faulty):
-    with pytest.raises(ValueError, match="a mistake of ours"), CarefulPool(1) as pool:
-        pool.map(faulty, ["raise"])
-
-
-def test_the_hold_out_is_a_seeded_share_that_leaves_every_speaker_something():
-    ids = [f"u{n}" for n in range(200)]
-    speakers = ["many"] * 190 + [f"rare{n}" for n in range(10)]
-    split = hold_out(ids, speakers, 0.05, 1)
-    assert split.sum() == 10 and not split[190:].any()
-    assert (split == hold_out(ids, speakers, 0.05, 1)).all()
-    assert (split != hold_out(ids, speakers, 0.05, 2)).any()
-    assert hold_out(ids[:2], ["a", "b"], 0.05, 1).sum() == 1
-    assert hold_out(ids, speakers, 0.0, 1).sum() == 0
-    fewer = hold_out(ids[:-1], speakers[:-1], 0.05, 1)
-    assert (fewer == split[:-1]).all()
-
-
-def test_the_mel_basis_is_librosas():
-    import librosa
-
-    expected = librosa.filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
-    np.testing.assert_allclose(statistics.slaney_mel_basis(), expected, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("hertz", [80.0, 120.0, 210.0, 400.0])
-def test_pitch_of_a_voice_like_tone_is_found(hertz):
-    time_s = np.arange(RATE) / RATE
-    audio = sum(np.sin(2 * np.pi * hertz * k * time_s) / k for k in range(1, 6)).astype(np.float32)
-    found = statistics.fundamental_hz(audio)
-    assert (found > 0).all()
-    np.testing.assert_allclose(found, hertz, rtol=0.02)
-
-
-def test_noise_and_short_clips_have_no_pitch():
-    noisy = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
-    assert (statistics.fundamental_hz(noisy) > 0).mean() < 0.1
-    assert len(statistics.fundamental_hz(noisy[:100])) == 0
-    assert statistics.combine([None]).pitch_std > 0

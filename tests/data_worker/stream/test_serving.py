@@ -41,7 +41,7 @@ def sides(tmp_path):
         reporter = Reporter(None)
         loop = DataServer(
             ClientSocket(server.endpoint, "run", context), HELLO, lambda on_done: NoMaker(),
-            reporter, Progress(reporter), BusyMeter(), lambda: False,
+            reporter, Progress(reporter), BusyMeter(), lambda: False, num_examples=24,
         )  # fmt: skip
         yield server, loop
 

@@ -15,19 +15,17 @@ import soundfile
 import tensorflow as tf
 import zmq
 
-from data_worker import assembly
+from data_worker.assembly import Assembly
 from data_worker.preparation.prepare import prepare
-from data_worker.speech.features import FeatureExtractor
 from data_worker.stream import serving
 from model_worker.model_process import Session
 from model_worker.speech.network import acoustic_model
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.training.roll_backs import RollBacks
 from model_worker.training.step import TrainStep
-from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
+from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.devices.cores import BusyMeter
 from shared.errors import TandemError
-from shared.plan.plan_of_run import plan_of
 from shared.run.directory import RunDirectory
 from shared.stream.sockets import ClientSocket
 from shared.worker.decoding_record import ReadingRecord
@@ -35,6 +33,7 @@ from shared.worker.reports import LineKind, Reporter
 
 DEADLINE_S = 60.0
 NUM_CLIPS = 24
+TASK = TaskConfig(text_frontend="characters", model_size="tiny")
 TRAINING = TrainingConfig(
     max_steps=10, validate_every=0, checkpoint_every=3, log_every=1, max_nonfinite_steps=1
 )
@@ -52,13 +51,14 @@ def prepared(tmp_path_factory):
     lines = "".join(f"u{number}|Say {number}.\n" for number in range(NUM_CLIPS))
     (folder / "data" / "metadata.csv").write_text(lines, encoding="utf-8")
     data = DataConfig(
-        train_data=str(folder / "data"), text_frontend="characters", val_fraction=0.0,
+        train_data=str(folder / "data"), val_fraction=0.0,
         batch_size=2, max_buckets=1, pipeline_buffer_size=4,
     )  # fmt: skip
+    config = Config(data=data, task=TASK, training=TrainingConfig(seed=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_CACHE", str(folder / "cache"))
-        index = prepare(data, 1, folder / "index.safetensors")
-    return folder, data, index, FeatureExtractor(index.mel_basis)
+        index = prepare(config, folder / "index.safetensors")
+    return folder, data, index
 
 
 class Story(Reporter):
@@ -93,13 +93,14 @@ class Training:
 
     def __init__(self, prepared, folder, monkeypatch, training, broken):
         """`broken`: the numbers of batches whose numbers are none."""
-        corpus, data, index, extractor = prepared
+        corpus, data, index = prepared
         self.run = RunDirectory(folder)
         self.run.create()
         os.link(corpus / "index.safetensors", self.run.index)
         config = Config(
-            data, ModelConfig("tiny"), training, RunConfig(run_id="run", samples=0, audit=True)
-        )
+            data=data, task=TASK, training=training,
+            run=RunConfig(run_id="run", samples=0, audit=True),
+        )  # fmt: skip
         self.story, self.stop, self.stop_at_step = Story(), Stop(), None
         self.spoil_averages_at: list[int] = []  # steps, each once
         self._broken = broken
@@ -119,7 +120,7 @@ class Training:
         self.session = Session(
             self.run, config, endpoint, None, "cpu", self.story, self.stop, started_s=0.0
         )
-        self._serve(config, index, extractor, endpoint)
+        self._serve(config, index, endpoint)
 
     def spoilt(self, batch):
         if batch.received.index not in self._broken:
@@ -127,18 +128,19 @@ class Training:
         spoilt = {**batch.tensors, "mel": batch.tensors["mel"] * np.nan}
         return dataclasses.replace(batch, tensors=spoilt)
 
-    def _serve(self, config, index, extractor, endpoint):
-        plan, progress = plan_of(config, index), serving.Progress(self.story)
+    def _serve(self, config, index, endpoint):
+        parts = Assembly.of_run(self.run.path, config, index, "cpu")
+        progress = serving.Progress(self.story)
         self._over, self._context = threading.Event(), zmq.Context()
         socket = ClientSocket(endpoint, "run", self._context)
         server = serving.DataServer(
             socket,
-            assembly.make_hello("data_worker-0", config, index, plan, "cpu", tf.__version__),
-            lambda on_done: assembly.make_batch_maker(
-                config, index, plan, extractor, on_done, progress.note, lambda: 1.0,
-                lambda begins: None, "cpu", self.run.path, {}, socket.take_memory, ReadingRecord(),
+            parts.hello("data_worker-0", tf.__version__),
+            lambda on_done: parts.batch_maker(
+                on_done, progress.note, lambda: 1.0, lambda begins: None, {}, socket.take_memory,
+                ReadingRecord(),
             ),
-            self.story, progress, BusyMeter(), self._over.is_set,
+            self.story, progress, BusyMeter(), self._over.is_set, len(index),
         )  # fmt: skip
         self._thread = threading.Thread(target=server.serve, daemon=True)
         self._thread.start()

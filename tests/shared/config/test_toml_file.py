@@ -126,7 +126,9 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path):
 
 
 def test_later_layers_are_stronger():
-    config = build_config({"data": {"batch_size": 4}, "task": {"trim_db": 40.0}}, {"data": {"batch_size": 8}})
+    config = build_config(
+        {"data": {"batch_size": 4}, "task": {"trim_db": 40.0}}, {"data": {"batch_size": 8}}
+    )
     assert config.data.batch_size == 8
     assert config.task.trim_db == 40.0
 

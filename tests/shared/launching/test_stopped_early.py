@@ -95,7 +95,7 @@ def begun(tmp_path, config):
         ("data", {"max_seconds": 9.0}),
         ("training", {"seed": 5}),
         ("training", {"grad_accum": 5}),
-        ("model", {"model_size": "big"}),
+        ("task", {"model_size": "big"}),
     ],
 )
 def test_a_begun_run_is_not_gone_on_with_as_another(tmp_path, section, change):

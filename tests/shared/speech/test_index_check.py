@@ -76,11 +76,7 @@ def test_one_that_contradicts_itself_is_refused_in_a_sentence(changes, message):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name
-        for part in ("columns", "tables", "facts")
-        for name in getattr(make_index(), part)
-    ],
+    [name for part in ("columns", "tables", "facts") for name in getattr(make_index(), part)],
 )
 def test_one_that_lacks_a_part_is_refused_in_a_sentence(name):
     with pytest.raises(DataError, match="a part of it is missing or damaged"):

@@ -11,9 +11,10 @@ import pytest
 import soundfile
 
 from data_worker.speech.audio_check.heard import listen
+from data_worker.speech.data_check.examined import examine_speech
 from data_worker.speech.data_check.findings import look_at
 from data_worker.speech.data_check.suggestions import _padding, _too_little, suggest
-from shared.config.settings import Config, DataConfig
+from shared.config.settings import Config, DataConfig, TrainingConfig
 from shared.console.data_page import data_page
 from shared.console.data_text import _bars, findings_in_words
 from shared.devices.gpus import Gpu
@@ -154,13 +155,11 @@ def _targets(page):
 
 
 def test_a_gpu_with_little_memory_gets_small_batches(bad_corpus, findings):
-    from data_worker.preparation.prepare import examine
-
-    data = DataConfig(train_data=str(bad_corpus))
-    examined = examine(data, 1)
+    config = Config(data=DataConfig(train_data=str(bad_corpus)), training=TrainingConfig(seed=1))
+    examined = examine_speech(config)
     split = np.zeros(len(examined.rows), np.uint8)
     small, large = (
-        suggest(examined, split, data, [Gpu(0, "a GPU", "GPU-0", memory_mb, 0)])
+        suggest(examined, split, config.data, [Gpu(0, "a GPU", "GPU-0", memory_mb, 0)])
         for memory_mb in (8_000, 24_500)
     )
     assert (small["batch_size"], small["buffer_size"]) == (16, 25)
