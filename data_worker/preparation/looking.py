@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shared.config.settings import Config
+from shared.errors import TaskError
 from shared.plan.index import DTYPES
 from shared.task import BAD, DataSide, Example, LeaveOut, LeftOut, Looked
 from shared.task.registry import Task
@@ -30,20 +32,47 @@ def _side_of(task: Task, config: Config) -> DataSide:
     return task.data_side()(config)
 
 
+def packed_state(task: Task, side: DataSide, new: dict[str, Any]) -> dict[str, bytes]:
+    """What a data side knows by now, each packed alone; `new` is what it knew when it was made.
+
+    What can't be sent and was there from the start, such as a lock, every process has of its own.
+
+    Raises:
+        TaskError: what can't be sent has come since.
+    """
+    packed = {}
+    for name, value in vars(side).items():
+        if name == "config":
+            continue
+        try:
+            packed[name] = pickle.dumps(value)
+        except Exception as error:
+            if name in new and value is new[name]:
+                continue
+            raise TaskError(
+                f"{task.name}: survey set self.{name}, which can't be sent to the processes that "
+                f"look at the examples ({error}). Set it in __init__ instead."
+            ) from error
+    return packed
+
+
 class Looker:
     """Looks at examples as the given data side would; travels to the pool's processes by name.
 
-    A class of a user's file could not be sent there: they find it in the file again.
+    A class of a user's file could not be sent there: they find it in the file again, and only then
+    what the data side knows, which may be of such classes.
     """
 
-    def __init__(self, task: Task, config: Config, state: dict[str, Any], roots: tuple[str, ...]):
-        """`state`: what else the data side knows than one that has just been made."""
+    def __init__(
+        self, task: Task, config: Config, state: dict[str, bytes], roots: tuple[str, ...]
+    ):
+        """`state`: what the data side knows by now, of `packed_state`."""
         self._task, self._config, self._state, self._roots = task, config, state, roots
 
     def __call__(self, example: Example) -> Seen | LeftOut:
         """What was found, or why it is left out."""
         side = _side_of(self._task, self._config)
-        vars(side).update(self._state)
+        vars(side).update({name: pickle.loads(value) for name, value in self._state.items()})
         path = Path(self._roots[example.root], example.path)
         try:
             looked = side.look(example, path)

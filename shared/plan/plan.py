@@ -268,6 +268,8 @@ class Plan:
             "validate_every_batches": self.layout.validate_every_batches,
             "total_train_batches": self.layout.total_train_batches,
         }
+        if not self.form.has_companions:
+            settings["companions"] = False
         digest.update(json.dumps(settings, sort_keys=True).encode())
         for name, column in self._columns.items():
             digest.update(f"{name}:{len(column)}:".encode())

@@ -21,7 +21,10 @@ from shared.task.examples import (
     Looked,
     Source,
     Survey,
+    in_root,
+    misfit_of_found,
 )
+from shared.task.users_file import place_of
 
 if TYPE_CHECKING:
     from shared.config.settings import Config
@@ -64,12 +67,16 @@ class DataSide:
 
         Raises:
             DataError: there is none.
+            TaskError: what `examples` gave are no examples.
         """
         folder = Path(path)
-        found = [
-            each if each.root == root else each._replace(root=root)
-            for each in self.examples(folder)
-        ]
+        found = self.examples(folder)
+        problem = "" if isinstance(found, Iterable) else f"it returned {type(found).__name__}"
+        found = [] if problem else list(found)
+        problem = problem or next(filter(None, map(misfit_of_found, found)), "")
+        if problem:
+            raise TaskError(f"{place_of(self.examples)}: {problem}.")
+        found = [in_root(each, root) for each in found]
         told = json.dumps(found, sort_keys=True)
         return Source(folder, hashlib.sha256(told.encode()).hexdigest(), lambda: found)
 

@@ -53,6 +53,37 @@ class LeftOut(NamedTuple):
         )
 
 
+def in_root(found: Example | LeftOut, root: int) -> Example | LeftOut:
+    """The same of the training data (0) or of the validation data (1), which is not split."""
+    if root and isinstance(found, Example):
+        return found._replace(root=root, split=1)
+    return found._replace(root=root)
+
+
+def misfit_of_found(found: Any) -> str:
+    """What is wrong with an entry that `examples` gave, in words; empty where nothing is."""
+    if isinstance(found, LeftOut):
+        return ""
+    if not isinstance(found, Example):
+        return f"it gave {type(found).__name__}; expected shared.task.Example or LeftOut"
+    for name in ("id", "path", "group", "metadata"):
+        value = getattr(found, name)
+        if not isinstance(value, str):
+            return f"the {name} of example {found.id!r} is {type(value).__name__}; expected text"
+    if found.path.startswith("/"):
+        return (
+            f"the path of example {found.id!r} is {found.path!r}; expected one relative to the "
+            "data folder"
+        )
+    if found.split not in (None, 0, 1):
+        return f"the split of example {found.id!r} is {found.split!r}; expected None, 0 or 1"
+    try:
+        json.dumps(found)
+    except (TypeError, ValueError) as error:
+        return f"the payload of example {found.id!r} is not what JSON holds ({error})"
+    return ""
+
+
 class LeaveOut(Exception):
     """Raised by `look`: this example is not to be used, for the reason given."""
 

@@ -135,3 +135,15 @@ def test_a_command_that_there_is_not_is_named_with_the_one_that_was_meant(capsys
     assert "Unknown command speek. Did you mean speak?" in capsys.readouterr().err
     assert launcher.main([str(tmp_path)]) == 2
     assert f"Did you mean --train-data {tmp_path}?" in capsys.readouterr().err
+
+
+def test_only_the_command_line_names_a_task(tmp_path):
+    assert config_of("--task", "mine.py").run.task == "mine.py"
+    file = tmp_path / "other.toml"
+    file.write_text("[run]\ntask = 'mine.py'\n")
+    said = "task can't be set in a file. Name it on the command line, with --task."
+    assert refused("--config", str(file)) == f"{file}: {said}"
+    own = tmp_path / "config.toml"
+    own.write_text("[run]\ntask = 'mine.py'\n")
+    assert refused("--run-dir", str(tmp_path)) == f"{own}: {said}"
+    assert refused("--run-dir", str(tmp_path), "--task", "mine.py") == f"{own}: {said}"

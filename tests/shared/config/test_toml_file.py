@@ -197,3 +197,38 @@ def test_what_belongs_to_one_command_is_not_written(tmp_path):
     )
     write_config(config, tmp_path / "config.toml")
     assert load_config(tmp_path / "config.toml") == Config()
+
+
+@pytest.mark.parametrize("value", ['"mine.py"', '"speech"', "3"])
+def test_no_file_names_code_to_be_run(tmp_path, value):
+    assert refused(tmp_path, f"[run]\ntask = {value}\n") == (
+        "task can't be set in a file. Name it on the command line, with --task."
+    )
+    assert "task = " not in dump_config(Config()).split("[run]")[1]
+
+
+def test_the_task_of_a_run_is_the_one_that_was_named(tmp_path):
+    config = dataclasses.replace(Config(), run=dataclasses.replace(Config().run, task="mine.py"))
+    write_config(config, tmp_path / "config.toml")
+    assert "mine.py" not in (tmp_path / "config.toml").read_text()
+    assert load_config(tmp_path / "config.toml") == Config()
+    assert load_config(tmp_path / "config.toml", "mine.py").run.task == "mine.py"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("data", "trim_db", "40.0"), ("data", "language", '"de"'), ("model", "model_size", '"big"')],
+)
+def test_a_file_from_before_there_was_a_section_of_the_task_is_understood(
+    tmp_path, section, key, value
+):
+    config = load_config(written(tmp_path, f"[{section}]\n{key} = {value}\n"))
+    assert str(getattr(config.task, key)) == value.strip('"')
+    assert f"\n{key} = {value}" in dump_config(config).split("[task]")[1].split("\n[")[0]
+
+
+def test_a_wrong_value_of_the_task_is_told_where_it_stands_now(tmp_path):
+    assert refused(tmp_path, "[data]\ntrim_db = 1\n").startswith("task.trim_db: found 1; expected")
+    assert refused(tmp_path, "[training]\ntrim_db = 40\n") == (
+        "unknown key trim_db in [training]. It belongs in [task]."
+    )

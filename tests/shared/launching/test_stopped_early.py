@@ -29,7 +29,7 @@ def test_a_stop_while_the_data_is_looked_at_ends_with_130(
     signal.signal(number, before)  # whoever runs the tests may have had it ignored
     request.addfinalizer(lambda: signal.signal(number, original))
 
-    def prepare(run, say, live):
+    def prepare(run, say, live, task):
         os.kill(os.getpid(), number)
         signal.pause()
 
@@ -92,7 +92,7 @@ def begun(tmp_path, config):
     ("section", "change"),
     [
         ("data", {"batch_size": 5}),
-        ("data", {"max_seconds": 9.0}),
+        ("task", {"max_seconds": 9.0}),
         ("training", {"seed": 5}),
         ("training", {"grad_accum": 5}),
         ("task", {"model_size": "big"}),

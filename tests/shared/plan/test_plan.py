@@ -15,6 +15,7 @@ from shared.plan.plan import FILLER, TRAIN, VALIDATION
 from shared.plan.plan import Plan as AnyPlan
 from shared.plan.stream_layout import LAST_VALIDATION, StreamLayout
 from shared.speech.batch import FORM
+from shared.task import Array, BatchForm, BatchShape
 
 
 def Plan(num_frames, num_symbols, speaker, split, **settings):  # noqa: N802
@@ -477,3 +478,68 @@ def test_a_stream_goes_on_where_the_batches_that_were_trained_end(every, held_ou
         )
         assert validates == bool(follows and not is_validated)
         assert not validates or ahead[0].number == 0
+
+
+def flat_plan(num_rows=50, companion=None, lengths=(), **settings):
+    """The plan of a task whose examples have no length, or no companions."""
+    form = BatchForm({"x": Array("float32", 3)}, tuple(lengths), companion)
+    split = np.arange(num_rows) % 10 == 0
+    group = np.arange(num_rows) % 3
+    settings = {"batch_size": 8, "seed": 1} | settings
+    return AnyPlan(dict(lengths), group, split.astype(np.uint8), form, **settings)
+
+
+@pytest.mark.parametrize("companion", [None, "group"])
+def test_a_plan_without_lengths_has_one_shape_and_every_row_once(companion):
+    plan = flat_plan(companion=companion)
+    assert plan.buckets == (BatchShape(8, (), plan.buckets[0].form),)
+    assert plan.batches_per_epoch == 6 and plan.num_validation_batches == 1
+    for epoch in range(2):
+        batches = [plan.batch(epoch * 6 + number) for number in range(6)]
+        rows = np.concatenate([batch.rows for batch in batches])
+        assert sorted(rows[rows != FILLER]) == [row for row in range(50) if row % 10]
+    arrays = plan.batch(0).shape.arrays()
+    assert arrays == {
+        "x": ("float32", (8, 3)),
+        "weight": ("float32", (8,)),
+        "rows": ("int32", (8,)),
+    }
+    assert plan.nbytes(3) == 8 * (3 * 4 + 4 + 4)
+
+
+def test_a_plan_without_companions_has_none_and_the_same_rows():
+    alone, with_others = flat_plan(), flat_plan(companion="group")
+    for number in range(12):
+        one, other = alone.batch(number), with_others.batch(number)
+        np.testing.assert_array_equal(one.rows, other.rows)
+        assert (one.companions == FILLER).all() and not one.companion_offsets.any()
+        real = other.rows != FILLER
+        assert (other.companions[real] % 3 == other.rows[real] % 3).all()
+        assert (other.companions[real] != other.rows[real]).all()
+
+
+def test_an_exclusion_of_a_plan_without_lengths_is_substituted():
+    plan = flat_plan()
+    before = plan.batch(0).rows
+    gone = int(before[before != FILLER][0])
+    after = plan.batch(0, Exclusions().with_added(gone, 0)).rows
+    assert gone not in after and np.count_nonzero(before != after) == 1
+
+
+def test_a_plan_of_one_length_is_cut_by_it():
+    sizes = np.repeat([10, 200], 2_000)
+    plan = flat_plan(4_000, lengths={"size": sizes}, max_buckets=4)
+    assert [bucket["size"] for bucket in plan.buckets] == [16, 200]
+    assert plan.shape(0)["size"] in (16, 200)
+
+
+def test_the_fingerprint_knows_the_lengths_by_name_and_whether_there_are_companions():
+    sizes = np.arange(1, 51)
+    prints = {
+        flat_plan().fingerprint(),
+        flat_plan(companion="group").fingerprint(),
+        flat_plan(lengths={"size": sizes}).fingerprint(),
+        flat_plan(lengths={"width": sizes}).fingerprint(),
+    }
+    assert len(prints) == 4
+    assert flat_plan().fingerprint() == flat_plan().fingerprint()

@@ -16,6 +16,7 @@ from shared.stream.messages import Envelope
 
 EVERY_MESSAGE = [
     messages.Hello("data_worker-0", 12, "index", "plan", "fake", "2.21.0", 8),
+    messages.Hello("w", 1, "i", "p", "cpu", "2", 1, {"task": "ü", "numpy": "2.0", "": ""}),
     messages.BatchReady(7, 2, {"decode": 1.5}, 0.5, {"mel": np.ones((2, 3), np.float32)}),
     messages.CannotRead(7, 3, "café.wav: is gone"),
     messages.Goodbye("stopped"),
