@@ -9,11 +9,15 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from shared.errors import InputError
+from shared.errors import InputError, TaskError
 from shared.run.directory import RunDirectory
 from shared.run.files import write_file
 from shared.task import DataSide
 from shared.task.registry import DEFAULT, Task
+from shared.task.users_file import place_of
+
+# Of a task's own recipe: it travels in a message.
+_MOST_ENTRIES, _LONGEST = 24, 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +43,26 @@ class TaskIdentity:
 
 
 def recipe_of(task: Task, side: DataSide) -> dict[str, str]:
-    """All that decides the features that a data side makes."""
+    """All that decides the features that a data side makes.
+
+    Raises:
+        TaskError: its own part is not what can be sent.
+    """
+    own = side.recipe()
+    fits = (
+        isinstance(own, dict)
+        and len(own) <= _MOST_ENTRIES
+        and all(
+            isinstance(each, str) and len(each) <= _LONGEST for pair in own.items() for each in pair
+        )
+    )
+    if not fits:
+        raise TaskError(
+            f"{place_of(side.recipe)}: expected a dictionary of at most {_MOST_ENTRIES} texts by "
+            f"name, none longer than {_LONGEST} characters. A digest can stand for a long one."
+        )
     of_file = {"task file": task.sha256} if task.has_data else {}
-    return {"task": task.name, "version": str(side.version), **of_file, **side.recipe()}
+    return {"task": task.name, "version": str(side.version), **of_file, **own}
 
 
 def write_identity(run: RunDirectory, identity: TaskIdentity) -> None:
@@ -85,10 +106,15 @@ def check_same_task(run: RunDirectory, task: Task, accept_edited: bool = False) 
         )
 
 
+def _shown(text: str) -> str:
+    """What another process sent, as it can be printed."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:40])
+
+
 def difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
     """What differs between two recipes, in words; empty where nothing does."""
     for name in sorted({*ours, *theirs}):
         a, b = ours.get(name, "nothing"), theirs.get(name, "nothing")
         if a != b:
-            return f"{name}: {b[:40]} there, {a[:40]} in this run"
+            return f"{_shown(name)}: {_shown(b)} there, {_shown(a)} in this run"
     return ""

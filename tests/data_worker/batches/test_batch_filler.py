@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ class Counting(DataSide):
     """Example r is r everywhere; its companion's sum goes with it."""
 
     lengths = ("size",)
-    arrays = {
+    arrays: ClassVar = {
         "values": Array("float32", "size", 2, padding=-1),
         "size": Array("int32", padding=1),
         "other": Array("float32"),
@@ -246,7 +247,7 @@ def test_features_that_are_no_arrays_are_named_kept_or_not(made, said, cache):
 
 def test_a_task_without_lengths_and_companions_needs_neither():
     class Flat(DataSide):
-        arrays = {"x": Array("int64", 2)}
+        arrays: ClassVar = {"x": Array("int64", 2)}
 
         def row(self, example, features, companion):
             assert companion is None

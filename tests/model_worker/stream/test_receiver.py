@@ -113,7 +113,7 @@ class Peer:
 class Setup:
     """One receiver and its peers."""
 
-    def __init__(self, context, endpoint, limit=4, first_batch=0, **ledger_settings):
+    def __init__(self, context, endpoint, limit=4, first_batch=0, recipe=None, **ledger_settings):
         self.context = context
         self.plan = make_plan()
         self.written: list[tuple[int, int, str]] = []
@@ -122,7 +122,9 @@ class Setup:
         self.ledger = TicketLedger(
             limit, 1 << 30, self.plan.nbytes, first_batch, end, **ledger_settings
         )
-        expected = Expected("run", "index", self.plan.fingerprint(), "fake", NUM_ROWS)
+        expected = Expected(
+            "run", "index", self.plan.fingerprint(), "fake", NUM_ROWS, recipe=recipe
+        )
         self.server = ServerSocket(endpoint, "run", context)
         self.receiver = Receiver(
             self.server, self.plan, self.ledger, expected, Exclusions(), self.write_down
@@ -220,6 +222,37 @@ def test_another_kind_of_device_is_named_with_its_remedy(found, expected, words,
         f"it computes on {words[0]}, but this run's data processes on {words[1]}, which would make "
         f"other batches. {remedy}"
     )
+
+
+RECIPE = {"task": "speech", "numpy": "2.0"}
+
+
+def test_a_worker_that_makes_its_features_in_the_same_way_is_let_in(start):
+    setup = start(recipe=RECIPE)
+    setup.peer(recipe=dict(reversed(RECIPE.items()))).join()
+    assert setup.receiver.num_workers == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason"),
+    [
+        ({**RECIPE, "numpy": "1.9"}, "numpy: 1.9 there, 2.0 in this run). Make that the same, or"),
+        ({"task": "speech"}, "numpy: nothing there, 2.0 in this run)."),
+        ({**RECIPE, "soxr": "0.5"}, "soxr: 0.5 there, nothing in this run)."),
+        ({**RECIPE, "a" * 250: "b" * 250}, f"{'a' * 40}: {'b' * 40} there, nothing in"),
+        ({**RECIPE, "\x1b[2J": "\x07"}, "?[2J: ? there, nothing in this run)."),
+    ],
+    ids=["other", "less", "more", "long", "unprintable"],
+)
+def test_a_worker_that_makes_its_features_in_another_way_is_refused(start, recipe, reason):
+    setup = start(recipe=RECIPE)
+    peer = setup.peer(recipe=recipe)
+    peer.socket.send(peer.hello)
+    said = peer.wait_for(messages.Refused).reason
+    assert said.startswith(f"it would make other batches than this run ({reason}")
+    assert setup.receiver.num_workers == 0
+    setup.peer("data_worker-1", recipe=RECIPE).join()
+    assert setup.receiver.num_workers == 1
 
 
 def test_more_data_processes_than_anyone_has_are_refused(start, monkeypatch):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from shared.errors import InputError
+from shared.errors import InputError, TaskError
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import (
     TaskIdentity,
@@ -15,6 +15,7 @@ from shared.run.task_identity import (
     recipe_of,
     write_identity,
 )
+from shared.stream import codec, messages
 from shared.task import DataSide
 from shared.task.registry import Task
 
@@ -127,3 +128,30 @@ def test_only_a_file_with_a_data_half_decides_features():
 )
 def test_what_differs_between_two_recipes_is_named(ours, theirs, said):
     assert difference(ours, theirs) == said
+
+
+@pytest.mark.parametrize(
+    "own",
+    [None, [], {"a": 1}, {1: "a"}, {"a": "x" * 201}, {str(n): "a" for n in range(25)}],
+    ids=["none", "list", "number", "name", "long", "many"],
+)
+def test_a_recipe_that_can_not_be_sent_is_refused_with_its_line(own):
+    class Other(Side):
+        def recipe(self):
+            return own
+
+    with pytest.raises(
+        TaskError, match=r"^test_task_identity\.py line \d+ \(recipe\): expected a di"
+    ):
+        recipe_of(MINE, Other(None))
+
+
+def test_the_longest_recipe_of_a_task_fits_a_message():
+    class Longest(Side):
+        def recipe(self):
+            return {f"{n:0200}": "x" * 200 for n in range(24)}
+
+    recipe = recipe_of(MINE, Longest(None))
+    hello = messages.Hello("w", 1, "i", "p", "cpu", "2", 1, recipe)
+    frames = codec.encode(messages.Envelope("run", "s", 1, hello))
+    assert codec.decode(frames).message == hello
