@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def _build_index(data: DataSet, examined: Examined, pool: CarefulPool, progress:
     return Index(
         columns | corpus.columns,
         corpus.tables,
-        corpus.facts,
+        json.loads(json.dumps(corpus.facts)),  # as whoever loads the index will find them
         left_out=[
             entry._asdict() | {"stamp": index_cache.stamp(roots[entry.root], entry.path)}
             for entry in examined.left_out

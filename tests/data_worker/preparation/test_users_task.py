@@ -276,6 +276,12 @@ def test_a_corpus_that_no_index_can_hold_is_refused_with_its_line(place, change,
     assert not (place / "index").exists()
 
 
+def test_facts_are_what_whoever_loads_the_index_finds(place):
+    change = "corpus.facts['more'] = {10: (1, 2), 2: 'b'}"
+    index = prepare(config_of(place, corpus_of(change)), place / "index")
+    assert index.more == Index.load(place / "index").more == {"10": [1, 2], "2": "b"}
+
+
 def test_every_example_needs_the_same_arrays(place):
     content = with_look("if example.id == 'b3': return Looked((1,), {'other': np.ones(3)})")
     with pytest.raises(TaskError) as caught:
