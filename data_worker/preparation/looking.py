@@ -63,9 +63,7 @@ class Looker:
     what the data side knows, which may be of such classes.
     """
 
-    def __init__(
-        self, task: Task, config: Config, state: dict[str, bytes], roots: tuple[str, ...]
-    ):
+    def __init__(self, task: Task, config: Config, state: dict[str, bytes], roots: tuple[str, ...]):
         """`state`: what the data side knows by now, of `packed_state`."""
         self._task, self._config, self._state, self._roots = task, config, state, roots
 

@@ -164,6 +164,14 @@ def test_what_survey_sets_is_there_for_look(place):
     assert len(prepare(config_of(place, content), place / "index")) == 8
 
 
+def test_what_survey_fills_in_place_is_there_for_look(place):
+    content = with_look("assert len(self.all) == 8").replace(
+        "self.lock = threading.Lock()", "self.lock, self.all = threading.Lock(), []"
+    )
+    content = content.replace("return Survey()", "self.all.extend(examples); return Survey()")
+    assert len(prepare(config_of(place, content), place / "index")) == 8
+
+
 def test_what_survey_sets_and_can_not_be_sent_is_named(place):
     content = TASK.replace("return Survey()", "self.key = lambda x: x; return Survey()")
     with pytest.raises(TaskError, match=r"notes\.py: survey set self\.key, which can't be sent"):
