@@ -10,7 +10,7 @@ import numpy as np
 
 from data_worker.preparation.crash_proof_pool import CarefulPool, Crashed, available_cores
 from data_worker.preparation.held_out import hold_out
-from data_worker.preparation.looking import Looker, Seen, packed_state
+from data_worker.preparation.looking import Looker, Seen, state_to_send
 from shared.config.settings import Config, DataConfig
 from shared.errors import DataError
 from shared.plan.index import TRAIN, TRAIN_ROOT, VAL_ROOT, VALIDATION
@@ -116,8 +116,8 @@ def examine(data: DataSet, pool: CarefulPool, progress: Progress = lambda *_: No
     num_rows = len(examples) + len(left_out)
     examples = _without_duplicates(examples, left_out, data.roots)
     survey = data.side.survey(examples, data.roots)
-    state = packed_state(data.task, data.side, data.new)
-    looker = Looker(data.task, data.config, state, data.roots)
+    state = state_to_send(data.task, data.side, data.new)
+    looker = Looker(data.task, data.config, data.roots, state)
     results = Pool(pool, progress).map(looker, examples, _CHUNK_ROWS, survey.words)
     kept, seen = [], []
     for example, result in zip(examples, results, strict=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import pickle
 import stat
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,20 +32,20 @@ def _side_of(task: Task, config: Config) -> DataSide:
     return task.data_side()(config)
 
 
-def packed_state(task: Task, side: DataSide, new: dict[str, Any]) -> dict[str, bytes]:
-    """What a data side knows by now, each packed alone; `new` is what it knew when it was made.
+def state_to_send(task: Task, side: DataSide, new: dict[str, Any]) -> dict[str, Any]:
+    """What a data side knows by now; `new` is what it knew when it was made.
 
     What can't be sent and was there from the start, such as a lock, every process has of its own.
 
     Raises:
         TaskError: what can't be sent has come since.
     """
-    packed = {}
+    state = {}
     for name, value in vars(side).items():
         if name == "config":
             continue
         try:
-            packed[name] = pickle.dumps(value)
+            ForkingPickler.dumps(value)
         except Exception as error:
             if name in new and value is new[name]:
                 continue
@@ -53,7 +53,8 @@ def packed_state(task: Task, side: DataSide, new: dict[str, Any]) -> dict[str, b
                 f"{task.name}: survey set self.{name}, which can't be sent to the processes that "
                 f"look at the examples ({error}). Set it in __init__ instead."
             ) from error
-    return packed
+        state[name] = value
+    return state
 
 
 class Looker:
@@ -63,14 +64,28 @@ class Looker:
     what the data side knows, which may be of such classes.
     """
 
-    def __init__(self, task: Task, config: Config, state: dict[str, bytes], roots: tuple[str, ...]):
-        """`state`: what the data side knows by now, of `packed_state`."""
-        self._task, self._config, self._state, self._roots = task, config, state, roots
+    def __init__(
+        self,
+        task: Task,
+        config: Config,
+        roots: tuple[str, ...],
+        state: dict[str, Any] | None = None,
+    ):
+        """`state`: of `state_to_send`."""
+        self._task, self._config, self._roots = task, config, roots
+        self._state = state or {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def __reduce__(self) -> tuple:
+        # The other process makes it first, which imports the file, and then reads the state.
+        return _ready_to_look, (self._task, self._config, self._roots), self._state
 
     def __call__(self, example: Example) -> Seen | LeftOut:
         """What was found, or why it is left out."""
         side = _side_of(self._task, self._config)
-        vars(side).update({name: pickle.loads(value) for name, value in self._state.items()})
+        vars(side).update(self._state)
         path = Path(self._roots[example.root], example.path)
         try:
             looked = side.look(example, path)
@@ -87,6 +102,11 @@ class Looker:
         except Exception as error:
             problem = users_words(error) or f"{type(error).__name__}: {error}"
         return LeftOut.of(example, BAD, problem)
+
+
+def _ready_to_look(task: Task, config: Config, roots: tuple[str, ...]) -> Looker:
+    _side_of(task, config)
+    return Looker(task, config, roots)
 
 
 def _file_facts(root: str, path: Path) -> tuple[int, int]:
