@@ -525,7 +525,7 @@ def test_an_utterance_that_can_not_be_read_is_written_down_and_its_batches_made_
     for batch in taken:
         if batch.index in affected:
             assert row not in batch.arrays["rows"]
-    assert setup.ledger.dropped["made with an utterance that is excluded"] == 1
+    assert setup.ledger.dropped["made with an example that is excluded"] == 1
 
 
 def test_a_worker_that_joins_later_learns_the_exclusions_with_its_first_ticket(start):
