@@ -1,11 +1,11 @@
-# `make demo` and `make test` are all a newcomer needs; both set up .venv first, once.
+# `make demo` and `make test` are all a newcomer needs; every target sets up .venv first, once.
 PYTHON ?= python3
 READY := .venv/.ready
 
 # The benchmarks' peers live beside .venv, which stays as requirements.lock says.
 BENCH_PYTHON ?= .venv-bench/bin/python
 
-.PHONY: setup demo test bench
+.PHONY: setup demo lint test bench
 
 setup: $(READY)
 
@@ -19,8 +19,14 @@ $(READY): requirements.lock setup.cfg pyproject.toml
 demo: setup
 	.venv/bin/python launcher.py demo
 
-test: setup
-	.venv/bin/python tests/run.py
+lint: setup
+	.venv/bin/python -m ruff check
+	.venv/bin/python -m ruff format --check
+	.venv/bin/python -m mypy
+
+# `make test ARGS="-k ledger"` runs a part, and no lint before it.
+test: $(if $(ARGS),setup,lint)
+	.venv/bin/python tests/run.py $(ARGS)
 
 .venv-bench/.ready: $(READY) setup.cfg
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench

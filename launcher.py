@@ -6,14 +6,19 @@ import importlib
 import importlib.util
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from shared.commands import COMMANDS
 from shared.errors import PlacementError, TandemError
 from shared.launching.stop_signals import handle_again, handle_stops, interrupt
 from shared.worker.contract import EXIT_INTERRUPTED
 
+if TYPE_CHECKING:
+    from shared.config.settings import Config
+    from shared.launching.training_run import RunResult
 
-def run(config):
+
+def run(config: Config) -> RunResult:
     """Train as the configuration says; returns a RunResult.
 
     TANDEM_FAKE_GPUS counts here as it does on the command line. Called in a process's main thread,

@@ -1,6 +1,6 @@
 """How much of a training step is Python's? A real run on two fake GPUs, sampled from outside.
 
-    python -m benchmarks.step_share [--seconds 30] [--repeats 3] [--batch-size 4]
+    python benchmarks/step_share.py [--seconds 30] [--repeats 3] [--batch-size 4]
 
 py-spy looks at the model process two hundred times a second. What TensorFlow does in Python to start
 a graph counts as TensorFlow's. Prints the share of the training

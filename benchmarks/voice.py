@@ -1,7 +1,7 @@
 """How soon does a voice speak? Train through the launcher, speak held-out sentences, count errors.
 
-    python -m benchmarks.voice --minutes 3
-    python -m benchmarks.voice --voices slt rms awb kal16 --minutes 12
+    python benchmarks/voice.py --minutes 3
+    python benchmarks/voice.py --voices slt rms awb kal16 --minutes 12
 
 makes the corpus where it is not there yet, trains `tiny` on two fake GPUs for each seed, speaks the
 held-out sentences of every voice from a held-out clip of that voice, and prints the word error rate
@@ -21,9 +21,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-
-from benchmarks.voice_corpus import make_corpus
-from benchmarks.voice_score import (
+from voice_corpus import make_corpus
+from voice_score import (
     Recogniser,
     copy_synthesis,
     num_word_errors,

@@ -1,6 +1,6 @@
 """Where do words end? The learned alignment beside pocketsphinx's forced alignment.
 
-    python -m benchmarks.voice_alignment --run RUN --held-out corpora/rms/held_out
+    python benchmarks/voice_alignment.py --run RUN --held-out corpora/rms/held_out
 
 aligns the held-out recordings with the run's model, which never saw them, and prints how far its
 word boundaries are from the recogniser's: median and 90th percentile in milliseconds. Sentences in
@@ -15,8 +15,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-
-from benchmarks.voice_score import Recogniser, read_metadata, read_wav
+from voice_score import Recogniser, read_metadata, read_wav
 
 MILLISECONDS_PER_FRAME = 256 / 22.05
 

@@ -1,6 +1,6 @@
 """Make a small speech corpus of our own: seeded English sentences, spoken by flite, in LJSpeech-like folders.
 
-    python -m benchmarks.voice_corpus --out corpora/rms --voices rms
+    python benchmarks/voice_corpus.py --out corpora/rms --voices rms
 
 writes `train/` and `held_out/`, each with `metadata.csv` (`path|speaker|text`) and `wavs/`, as flite speaks (16 kHz).
 Several voices speak different sentences each. The held-out sentences are spoken by nobody in the training set.

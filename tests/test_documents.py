@@ -24,7 +24,6 @@ from shared.task import BatchShape
 from shared.worker.start import worker_parser
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import FENCE, PAGES, blocks, command_lines, words_of
 from message_templates import is_said, templates_of, templates_of_the_program

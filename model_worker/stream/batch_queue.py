@@ -63,7 +63,7 @@ class BatchQueue:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._next in self._held or self._failure)
-            if self._next not in self._held:
+            if self._failure is not None and self._next not in self._held:
                 raise self._failure
             batch = self._held.pop(self._next)
             self._next += 1

@@ -155,8 +155,9 @@ class Receiver:
             self.queue.close(failure)
         finally:
             # Without a reason the run goes on: the data processes stay, warm, for the next session.
-            for peer in list(self._peers) if self._stop_reason else ():
-                self._socket.send(peer, messages.StopProducing(self._stop_reason))
+            if self._stop_reason:
+                for peer in list(self._peers):
+                    self._socket.send(peer, messages.StopProducing(self._stop_reason))
             self._socket.close()
             self.queue.close()
 

@@ -37,6 +37,8 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import assert_never
 
 Worker = bytes
 
@@ -211,8 +213,26 @@ class TicketLedger:
 
     def handle(self, event: Event) -> list[Action]:
         """Take in one event and say what must be done."""
-        actions = _HANDLERS[type(event)](self, event)
-        return actions + self._hedge() + self._issue() + self._try_late()
+        return self._take_in(event) + self._hedge() + self._issue() + self._try_late()
+
+    def _take_in(self, event: Event) -> list[Action]:
+        match event:
+            case WorkerJoined():
+                return self._joined(event)
+            case WorkerLeft():
+                return self._left(event)
+            case BatchArrived():
+                return self._arrived(event)
+            case FailureDropped():
+                return self._failure_dropped(event)
+            case BatchTaken():
+                return self._taken(event)
+            case ExampleExcluded():
+                return self._excluded(event)
+            case ClockTicked():
+                return self._ticked(event)
+            case _:
+                assert_never(event)
 
     def _joined(self, event: WorkerJoined) -> list[Action]:
         self._capacity[event.worker] = max(1, event.capacity)
@@ -341,7 +361,7 @@ class TicketLedger:
         num_trusted = len(self._capacity) - len(self._trials)
         return max(1, math.ceil(self.limit / max(1, num_trusted)))
 
-    def _freest_worker(self, besides: set[Worker] = frozenset()) -> Worker | None:
+    def _freest_worker(self, besides: AbstractSet[Worker] = frozenset()) -> Worker | None:
         """The worker with the most room, or None when nobody has any."""
         share = self._share()
         room = {
@@ -377,14 +397,3 @@ class TicketLedger:
                 self._head_since_s = None
             self._bytes[batch] = nbytes
             actions.append(Issue(worker, batch))
-
-
-_HANDLERS = {
-    WorkerJoined: TicketLedger._joined,
-    WorkerLeft: TicketLedger._left,
-    BatchArrived: TicketLedger._arrived,
-    FailureDropped: TicketLedger._failure_dropped,
-    BatchTaken: TicketLedger._taken,
-    ExampleExcluded: TicketLedger._excluded,
-    ClockTicked: TicketLedger._ticked,
-}

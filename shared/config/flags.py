@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from shared.config.option import Rule, nearest, rules_of
 from shared.config.settings import SECTIONS, Config, RunConfig
@@ -27,10 +27,10 @@ _TITLES = {
 class PlainParser(argparse.ArgumentParser):
     """An argument parser whose mistakes are one sentence, raised as ConfigError."""
 
-    def __init__(self, **settings):
+    def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message[0].upper()}{message[1:]}. Try --help.")
 
     def parse_all(self, arguments: list[str]) -> argparse.Namespace:
@@ -55,7 +55,7 @@ def number_of_fake_gpus(text: str) -> int:
     return _parsed(rules_of(RunConfig)["fake_gpus"], "--fake-gpus", text)
 
 
-def _parsed(rule: Rule, flag: str, text: str):
+def _parsed(rule: Rule, flag: str, text: str) -> Any:
     try:
         return rule.parse(text)
     except (ValueError, OverflowError):
@@ -65,15 +65,22 @@ def _parsed(rule: Rule, flag: str, text: str):
 class _CheckedValue(argparse.Action):
     """Reads one option by its rule and files it under its section."""
 
-    def __init__(self, *args, rule: Rule, section: str, key: str, **settings):
+    def __init__(self, *args: Any, rule: Rule, section: str, key: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._rule, self._section, self._key = rule, section, key
 
-    def __call__(self, parser, namespace, text, option_string=None):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # text, for a flag that takes any
+        option_string: str | None = None,
+    ) -> None:
+        flag = option_string or self._rule.flag
         if self._rule.kind == "bool":
-            value = not option_string.startswith("--no-")
+            value = not flag.startswith("--no-")
         else:
-            value = _parsed(self._rule, option_string, text)
+            value = _parsed(self._rule, flag, values)
         namespace.values.setdefault(self._section, {})[self._key] = value
 
 

@@ -114,6 +114,11 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_section(self)
 
+    @property
+    def data_gpus(self) -> tuple[int, ...]:
+        """Those named by `data_gpu`, of which there may be one, several or none."""
+        return (self.data_gpu,) if isinstance(self.data_gpu, int) else self.data_gpu or ()
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:

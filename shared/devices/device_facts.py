@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from dataclasses import dataclass
+from types import ModuleType
 
 from shared.devices.gpus import Gpu
 
@@ -37,7 +38,7 @@ class Complaint:
     words: str
 
 
-def device_facts(tf, device_kind: str) -> DeviceFacts:
+def device_facts(tf: ModuleType, device_kind: str) -> DeviceFacts:
     """What this process sees; `tf` is TensorFlow, already started on the device."""
     gpus = tf.config.get_visible_devices("GPU")
     growth = [tf.config.experimental.get_memory_growth(gpu) for gpu in gpus]

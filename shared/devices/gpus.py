@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import ModuleType
 
 from shared.config.settings import DataConfig
 from shared.errors import GpuError, PlacementError
@@ -35,7 +36,7 @@ class Placement:
         return "Multi-GPU Mode" if self.multi_gpu else "Single-GPU Buffered Mode"
 
 
-def list_gpus(num_fake: int, environ: dict[str, str] | None = None) -> list[Gpu]:
+def list_gpus(num_fake: int, environ: Mapping[str, str] | None = None) -> list[Gpu]:
     """The GPUs that flags can name, after CUDA_VISIBLE_DEVICES where the user has set it."""
     environ = os.environ if environ is None else environ
     if num_fake:
@@ -65,7 +66,7 @@ def _nvml_gpus() -> list[Gpu]:
         pynvml.nvmlShutdown()
 
 
-def _described(pynvml, index: int) -> Gpu:
+def _described(pynvml: ModuleType, index: int) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     try:
         memory_mb = pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20
@@ -105,6 +106,7 @@ def restrict(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
         return gpus
     chosen: list[Gpu] = []
     for entry in (part.strip() for part in visible.split(",")):
+        match: Gpu | None
         if entry.startswith("MIG-"):
             match = Gpu(0, "MIG slice", entry, 0, -1)
         elif entry.startswith("GPU-"):
@@ -145,12 +147,12 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
             "--model-gpu to train with what there is, or try --fake-gpus 2."
         )
     for name, index in [
-        *(("data_gpu", i) for i in config.data_gpu),
+        *(("data_gpu", i) for i in config.data_gpus),
         ("model_gpu", config.model_gpu),
     ]:
         if not 0 <= index < len(gpus):
             raise PlacementError(f"Invalid {name}={index}, must be 0-{len(gpus) - 1}")
-    if config.model_gpu in config.data_gpu:
+    if config.model_gpu in config.data_gpus:
         other = next(g.index for g in gpus if g.index != config.model_gpu)
         raise PlacementError(
             f"data_gpu and model_gpu are the same GPU ({config.model_gpu}). Choose two different "
@@ -158,7 +160,7 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
         )
     return Placement(
         multi_gpu=True,
-        data_gpus=tuple(gpus[index] for index in config.data_gpu),
+        data_gpus=tuple(gpus[index] for index in config.data_gpus),
         model_gpu=gpus[config.model_gpu],
     )
 
@@ -189,7 +191,7 @@ def gpu_memory_of(visible_as: str) -> Callable[[], int]:
     return memory_mb
 
 
-def _nvml_handle(visible_as: str):
+def _nvml_handle(visible_as: str) -> tuple[ModuleType, object]:
     import pynvml
 
     pynvml.nvmlInit()

@@ -49,7 +49,7 @@ class Measured:
     def __init__(self, records: Iterable[dict] = ()):
         self._weight = 0.0
         self._sums: dict[str, float] = {}
-        self._last_step = 0
+        self._last_step = 0.0
         self._causes: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
         self.readers = 0
         self.last_epoch = 0

@@ -19,17 +19,18 @@ from shared.run.directory import RunDirectory
 def with_absolute_paths(config: Config) -> Config:
     """config.toml must work from any working directory."""
     data, training = config.data, config.training
-    val_data = str(Path(data.val_data).resolve()) if data.val_data else None
-    init_from = str(Path(training.init_from).resolve()) if training.init_from else None
     data = dataclasses.replace(
-        data, train_data=str(Path(data.train_data).resolve()), val_data=val_data
+        data, train_data=_absolute(data.train_data), val_data=_absolute(data.val_data)
     )
-    training = dataclasses.replace(training, init_from=init_from)
-    keys = str(Path(config.run.keys).resolve()) if config.run.keys else None
+    training = dataclasses.replace(training, init_from=_absolute(training.init_from))
     file, colon, name = config.run.task.partition(":")
-    task = f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else config.run.task
-    run = dataclasses.replace(config.run, keys=keys, task=task)
+    task = f"{_absolute(file)}{colon}{name}" if file.endswith(".py") else config.run.task
+    run = dataclasses.replace(config.run, keys=_absolute(config.run.keys), task=task)
     return dataclasses.replace(config, data=data, training=training, run=run)
+
+
+def _absolute(path: str | None) -> str | None:
+    return str(Path(path).resolve()) if path else None
 
 
 def run_id_in(directory: RunDirectory, configured: str | None) -> str:

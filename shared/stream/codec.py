@@ -78,7 +78,7 @@ def encode(
         "place": place,
     }
     packed = msgpack.packb(header, use_bin_type=True)
-    return [packed] if place or not arrays else [packed, memoryview(arrays.block)]
+    return [packed] if place or not arrays else [packed, arrays.block.data]
 
 
 def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
@@ -290,9 +290,14 @@ def _arrays(
     if len(frames) != expected:
         raise ProtocolError(f"{len(frames)} frames of arrays; expected {expected}.")
     arrays: dict[str, np.ndarray] = {}
-    if not layout or (place and block_at is None):
+    if not layout:
         return arrays
-    block = block_at(place, length) if place else frames[0]
+    if not place:
+        block = frames[0]
+    elif block_at is not None:
+        block = block_at(place, length)
+    else:
+        return arrays
     if len(block) != length:
         raise ProtocolError(f"arrays of {len(block)} bytes; the header describes {length}.")
     for described, offset in layout:

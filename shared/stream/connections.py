@@ -76,7 +76,8 @@ class Doorway:
                 yield _FAILED  # the key check has told of the other one
         yield from self._turn_away()
         if self._limit is not None and self._limit.note(num_accepted, now_s):
-            let_through(self._listening, self._limit.share)
+            if self._listening is not None:
+                let_through(self._listening, self._limit.share)
 
     def _turn_away(self) -> Iterator[str]:
         while self._strangers:

@@ -122,16 +122,14 @@ def make_private_directory(endpoint: str) -> None:
         )
 
 
-def claim_endpoint(endpoint: str) -> int | None:
-    """Take an ipc endpoint for as long as the returned descriptor is open; TCP needs no claim.
+def claim_endpoint(endpoint: str) -> int:
+    """Take an ipc endpoint for as long as the returned descriptor is open.
 
     ZeroMQ itself would take the socket file over from whoever listens there, without a word.
 
     Raises:
         ConfigError: another process has it.
     """
-    if not endpoint.startswith("ipc://"):
-        return None
     path = _claim_path(endpoint)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -148,7 +146,9 @@ def claim_endpoint(endpoint: str) -> int | None:
 
 
 def take_endpoint(endpoint: str) -> int | None:
-    """Make an ipc endpoint's directory and claim it, as above."""
+    """Make an ipc endpoint's directory and claim it, as above; TCP needs no claim."""
+    if not endpoint.startswith("ipc://"):
+        return None
     for _ in range(_TRIES):
         make_private_directory(endpoint)
         try:

@@ -61,7 +61,7 @@ def _configure(socket: zmq.Socket) -> None:
 def _while_any_wait(socket: zmq.Socket) -> Iterator[int]:
     """One round for each message that can be had at once; asking first is cheaper than failing."""
     for number in range(_MESSAGES_AT_ONCE):
-        if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             return
         yield number
 
@@ -96,7 +96,7 @@ class ServerSocket:
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
         is_tcp = endpoint.startswith("tcp://")
         self._doorway = Doorway(context, self.socket, keys, is_tcp)
-        self._last_frame: zmq.Frame | None = None
+        self._last_frame = zmq.Frame()  # the identity of its sender
         self.last_num_bytes = 0  # of the message that was received last
         # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
         self._memories: dict[bytes, tuple[str, PeerMemory | None]] = {}
@@ -154,7 +154,9 @@ class ServerSocket:
 
     def _map_memory(self, hello: Hello) -> PeerMemory | None:
         try:
-            with sockets.socket(fileno=os.dup(self._last_descriptor())) as connection:
+            if (descriptor := self._last_descriptor()) is None:
+                raise OSError("it has no connection of its own")
+            with sockets.socket(fileno=os.dup(descriptor)) as connection:
                 packed = connection.getsockopt(
                     sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size
                 )
@@ -196,10 +198,9 @@ class ServerSocket:
             self._last_frame = identity
             self.last_num_bytes = sum(map(len, frames))
             _, memory = self._memories.get(identity.bytes, ("", None))
+            block_at = memory.block if memory is not None else None
             try:
-                envelope = codec.decode(
-                    [frame.buffer for frame in frames], memory and memory.block, self.session
-                )
+                envelope = codec.decode([frame.buffer for frame in frames], block_at, self.session)
             except ProtocolError as error:
                 yield identity.bytes, error
                 continue
@@ -293,8 +294,7 @@ class ClientSocket:
 
     def take_memory(self, num_bytes: int) -> np.ndarray | None:
         """Memory for a block, uint8 (bytes,), that needs not be copied to be sent, if there is any."""
-        memory = self._memory
-        return memory and memory.take(num_bytes)
+        return self._memory.take(num_bytes) if self._memory is not None else None
 
     def send(self, message: Message) -> None:
         """Send without copying: the arrays of a message must not be written to any more."""

@@ -12,7 +12,6 @@ import pytest
 from shared.config.flags import resolve_config, train_parser
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import the_documented
 

@@ -16,7 +16,6 @@ from safetensors.numpy import load_file
 from shared.plan.index import Index
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import (
     PAGES,

@@ -6,13 +6,9 @@ With TANDEM_SCREENSHOTS naming a folder, pictures of them are left there to be l
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from chromium import PROGRAM, Chromium
 from documents import the_documented
 

@@ -6,14 +6,10 @@ import re
 import shutil
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from documents import the_documented
 
 

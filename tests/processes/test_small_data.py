@@ -1,10 +1,7 @@
 """The smallest corpora, with the batch size and everything else left as it is by default."""
 
 import shutil
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from documents import the_documented
 

@@ -10,9 +10,6 @@ import sys
 import termios
 import threading
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from documents import the_documented
 

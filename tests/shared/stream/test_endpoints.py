@@ -159,7 +159,7 @@ def test_an_endpoint_belongs_to_one_at_a_time(tmp_path):
 
 
 def test_tcp_needs_no_claim():
-    assert claim_endpoint("tcp://127.0.0.1:5555") is None
+    assert take_endpoint("tcp://127.0.0.1:5555") is None
 
 
 def test_a_stale_socket_is_removed_with_the_directory_that_was_made_for_it(monkeypatch, tmp_path):

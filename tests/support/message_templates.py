@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PLACEHOLDER = None  # in a template: one word that a run fills in
 ELLIPSIS = "…"  # in a quoted message: anything
 LEAST_LITERAL = 0.6  # of a quoted message's letters that its template must have itself
