@@ -27,7 +27,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from model_worker.checkpoints.store import Checkpoint, CheckpointStore, OsLayer
+from model_worker.checkpoints.files import Checkpoint, OsLayer
+from model_worker.checkpoints.store import CheckpointStore
 from shared.errors import CheckpointError
 
 CALLS = ("mkdir", "open", "write", "fsync", "close", "link", "rename", "unlink", "rmdir")

@@ -9,7 +9,8 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from model_worker.checkpoints.store import Checkpoint, CheckpointStore
+from model_worker.checkpoints.files import Checkpoint
+from model_worker.checkpoints.store import CheckpointStore
 from model_worker.start_delay import wait_for_start
 from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from model_worker.checkpoints.store import NotFiniteError
+from model_worker.checkpoints.files import NotFiniteError
 from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
 from model_worker.stream.receiver import Receiver
 from model_worker.training.schedule import Schedule

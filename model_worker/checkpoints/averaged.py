@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from model_worker.checkpoints.store import Checkpoint, CheckpointStore
+from model_worker.checkpoints.files import Checkpoint
+from model_worker.checkpoints.store import CheckpointStore
 from shared.errors import CheckpointError, InputError
 from shared.run.directory import RunDirectory
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import keras
 
 from model_worker.checkpoints.averaged import averaged_checkpoint
-from model_worker.checkpoints.store import Checkpoint
+from model_worker.checkpoints.files import Checkpoint
 from model_worker.training.step import TrainStep
 from shared.errors import CheckpointError
 from shared.plan.index import Index

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from model_worker.checkpoints.store import Checkpoint
+from model_worker.checkpoints.files import Checkpoint
 from model_worker.training.optimizer import Optimizer, StockOptimizer
 from model_worker.training.step import TrainStep
 from shared.clock import machine_s

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from model_worker import training_loop
-from model_worker.checkpoints.store import NotFiniteError
+from model_worker.checkpoints.files import NotFiniteError
 from model_worker.training import state as training_state
 from model_worker.training.schedule import Schedule
 from model_worker.training.state import Position

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from model_worker.checkpoints.store import Checkpoint
+from model_worker.checkpoints.files import Checkpoint
 from model_worker.speech.network.acoustic_model import AcousticModel, Statistics, build_model
 from model_worker.speech.speaking.speaking_graph import SYMBOL_MULTIPLE, speaking_function
 from model_worker.speech.speaking.spoken_text import EncodedPiece

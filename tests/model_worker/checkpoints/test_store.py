@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from model_worker.checkpoints import store as checkpoint_files
-from model_worker.checkpoints.store import CheckpointStore, NotFiniteError, OsLayer
+from model_worker.checkpoints import files
+from model_worker.checkpoints import store as checkpoint_store
+from model_worker.checkpoints.files import NotFiniteError, OsLayer
+from model_worker.checkpoints.store import CheckpointStore
 from shared.errors import CheckpointError, ConfigError
 
 
@@ -152,7 +154,7 @@ def test_nothing_that_is_not_finite_is_saved(store, value, dtype):
 
 def test_weights_that_are_not_finite_are_not_loaded_either(store, monkeypatch):
     save(store, 1)
-    monkeypatch.setattr("model_worker.checkpoints.store._is_finite", lambda array: True)
+    monkeypatch.setattr("model_worker.checkpoints.files.is_finite", lambda array: True)
     groups, state = content(2)
     groups["weights"]["encoder/bias"][0] = np.nan
     store.save(2, groups, state)
@@ -264,21 +266,21 @@ def test_one_that_was_passed_over_does_not_come_back_when_the_run_has_gone_on(st
 
 def test_one_that_can_not_be_read_for_a_moment_is_used_when_there_is_no_other(store, monkeypatch):
     save(store, 1)
-    read, failures = checkpoint_files._read_manifest, [OSError(errno.EIO, "")]
+    read, failures = checkpoint_store.read_manifest, [OSError(errno.EIO, "")]
 
     def failing_once(path):
         if failures:
-            raise checkpoint_files._Unusable("can't be read") from failures.pop()
+            raise files.Unusable("can't be read") from failures.pop()
         return read(path)
 
-    monkeypatch.setattr(checkpoint_files, "_read_manifest", failing_once)
+    monkeypatch.setattr(checkpoint_store, "read_manifest", failing_once)
     assert is_step(store.load_latest(), 1)
 
 
 def test_a_clock_that_was_set_back_does_not_make_the_last_one_the_oldest(store, monkeypatch):
     save(store, 800)
     save(store, 900)
-    monkeypatch.setattr(checkpoint_files.time, "time_ns", lambda: 0)
+    monkeypatch.setattr(checkpoint_store.time, "time_ns", lambda: 0)
     save(store, 850)
     assert is_step(store.load_latest(), 850)
 

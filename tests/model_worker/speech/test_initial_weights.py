@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from model_worker.checkpoints.store import Checkpoint
+from model_worker.checkpoints.files import Checkpoint
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.task import SpeechModel
