@@ -64,7 +64,9 @@ def one_clip(
 ) -> tuple[np.ndarray, str]:
     """A few utterances in a row, to a length between 1 and MOST_SECONDS, and what they say."""
     wanted = choice.triangular(1.0, MOST_SECONDS - 1, 6.0) * RATE_HZ
-    parts, texts, length = [], [], 0
+    parts: list[np.ndarray] = []
+    texts: list[str] = []
+    length = 0
     while length < wanted:
         samples, text = choice.choice(utterances)
         pause = np.zeros(choice.randrange(1000, 5000), np.int16)

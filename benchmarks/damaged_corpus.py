@@ -87,6 +87,11 @@ def _with_field(offset: int, value: int) -> Callable[[Path], None]:
     return change
 
 
+def _with_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 def _with_nan(path: Path) -> None:
     samples = _speech(path)
     samples[len(samples) // 2] = np.nan  # where nothing trims it away
@@ -123,7 +128,7 @@ AFTER: dict[str, Callable[[Path], object]] = {
     "emptied during the run": lambda path: path.write_bytes(b""),
     "overwritten during the run": lambda path: path.write_bytes(b"words " * 999),
     "NaN during the run": _with_nan,
-    "a folder in its place": lambda path: (path.unlink(), path.mkdir()),
+    "a folder in its place": _with_a_folder,
 }
 ODD: dict[str, Callable[[Path], object]] = {
     "8 bit": lambda path: _write(path, _speech(path), subtype="PCM_U8"),

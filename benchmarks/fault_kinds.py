@@ -274,7 +274,7 @@ class DamageAudio:
             return
         self._next_s = now_s + 0.1
         if self._sound is None:
-            corpus = Path(load_config(run.folder / "config.toml").data.train_data)
+            corpus = Path(load_config(run.folder / "config.toml").data.train_data or "")
             self._sound = sorted((corpus / "wavs").iterdir())
         audit = run.folder / "audit.jsonl"
         num_trained = audit.read_bytes().count(b"\n") if audit.exists() else 0

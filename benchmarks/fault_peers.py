@@ -30,7 +30,7 @@ class GarbagePeers:
     def act(self, run: Run, now_s: float) -> None:
         if self._threads or not run.lives_of("model_worker"):
             return
-        endpoint = default_endpoint(load_config(run.folder / "config.toml").run.run_id)
+        endpoint = default_endpoint(load_config(run.folder / "config.toml").run.run_id or "")
         for target, seed in zip((self._damaged, self._raw, self._half_open), self._seeds,
                                 strict=True):  # fmt: skip
             thread = threading.Thread(target=target, args=(endpoint, random.Random(seed)))

@@ -127,8 +127,8 @@ class Run:
         """Notice new processes, and those that have got to work."""
         children = children_of(self.process.pid)
         self.every_pid.update(children, *map(children_of, children))
-        now = {worker_name(pid): pid for pid in children}
-        now.pop(None, None)
+        names = {pid: worker_name(pid) for pid in children}
+        now = {name: pid for pid, name in names.items() if name is not None}
         self.lives = {name: life for name, life in self.lives.items() if now.get(name) == life.pid}
         for worker, pid in now.items():
             if worker not in self.lives:

@@ -103,7 +103,8 @@ def main() -> None:
     def resampled(audio: list) -> list:
         return [soxr.resample(clip, 44_100, 22_050).astype(np.float32) for clip in audio]
 
-    repeats, missing, exact, errors = options.repeats, {}, [], {}
+    repeats, missing, errors = options.repeats, {}, {}
+    exact: list[np.ndarray] = []
     speed = {
         "Tandem": speeds(lambda: in_batches(lambda *batch: [extractor.mel(*batch)]), repeats)[0],
         "librosa.feature.melspectrogram": speeds(melspectrograms, repeats)[0],

@@ -102,7 +102,7 @@ def watch(run: Run, steps: int, stall_s: float) -> tuple[dict[str, list[Sample]]
             if logged and logged[-1]["step"] >= steps // 2:
                 run.signal(model.pid, signal.SIGSTOP)
                 stalled_s = now_s
-        elif stalled_s and not resumed_s and now_s > stalled_s + stall_s:
+        elif stalled_s and not resumed_s and now_s > stalled_s + stall_s and model:
             run.signal(model.pid, signal.SIGCONT)
             resumed_s = now_s
         time.sleep(0.1)

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -36,6 +37,8 @@ from shared.plan.plan import Plan
 from shared.speech.batch import FORM
 from shared.stream import codec, messages
 from shared.stream.batch_memory import BatchMemory, PeerMemory
+from shared.stream.messages import Envelope
+from shared.stream.sockets import ServerSocket
 
 HANG_S = 10
 MAX_GROWTH_MB = 16.0
@@ -45,7 +48,8 @@ NUM_ROWS = 24
 def codec_target(rng: random.Random) -> Callable[[], bool]:
     """Frames, and places in real shared memory of which some slots were handed over."""
     memory = BatchMemory(4096, 4)
-    handed_over = [memory.take(4096) for _ in range(2)]
+    taken = [memory.take(4096) for _ in range(2)]
+    handed_over = [block for block in taken if block is not None]
     for block in handed_over:
         memory.hand_over(block)
     shared = PeerMemory(os.getpid(), memory.descriptor, memory.slot_bytes, memory.token)
@@ -106,7 +110,7 @@ def receiver_target(rng: random.Random) -> Callable[[], bool]:
     ledger = ledgers.TicketLedger(limit, 1 << 30, plan.nbytes, 0, 1_000_000)
     expected = Expected("run", "index", plan.fingerprint(), "fake", NUM_ROWS)
     socket = _DeafSocket(rng)
-    receiver = Receiver(socket, plan, ledger, expected, Exclusions(),
+    receiver = Receiver(cast(ServerSocket, socket), plan, ledger, expected, Exclusions(),
                         lambda row, from_batch, reason: None)  # fmt: skip
     peers = [bytes([n]) for n in range(6)]
 
@@ -136,6 +140,7 @@ def receiver_target(rng: random.Random) -> Callable[[], bool]:
         peer = rng.choice(peers)
         is_known = peer in receiver._peers
         if rng.random() < (0.3 if is_known else 0.5):
+            received: Envelope | ProtocolError
             try:
                 received = codec.decode(damaged_message(rng))
             except ProtocolError as error:
@@ -179,6 +184,7 @@ def ledger_target(rng: random.Random) -> Callable[[], bool]:
         worker, kind = rng.choice(workers), rng.randrange(8)
         near = ledger.next_batch + rng.randrange(-2, limit + 2)
         number = rng.choice((near, rng.randrange(2**53)))
+        event: ledgers.Event
         if kind == 0:
             event = ledgers.WorkerJoined(worker, rng.choice((-1, 0, 1, 3, 2**53)))
         elif kind == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from shared.stream import codec, messages
 from shared.stream.messages import Envelope, Message
 
-_ARRAYS = {
+_ARRAYS: dict[str, np.ndarray] = {
     "mel": np.linspace(-11, 2, 24, dtype=np.float32).reshape(2, 3, 4),
     "rows": np.array([3, 5], np.int32),
     "empty": np.zeros((0, 2), np.int64),

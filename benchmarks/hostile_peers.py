@@ -46,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from model_worker.stream.admission import Expected
 from model_worker.stream.receiver import Receiver
 from model_worker.stream.ticket_ledger import TicketLedger
+from shared.errors import ProtocolError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
 from shared.speech.batch import FORM
@@ -86,6 +87,8 @@ def produce(endpoint: str, core: int) -> None:
             next_hello_s = time.monotonic() + 1
         client.socket.poll(250)
         for received in client.receive_waiting():
+            if isinstance(received, ProtocolError):
+                raise received
             client.session = received.session
             if isinstance(received.message, messages.MakeBatch):
                 batch = received.message.batch
@@ -99,7 +102,7 @@ def raw(endpoint: str) -> socket.socket:
 
 def send_for_ever(endpoint: str, frames: list) -> None:
     """As fast as the other side takes it; what it says is thrown away."""
-    dealer = zmq.Context.instance().socket(zmq.DEALER)
+    dealer: zmq.Socket = zmq.Context.instance().socket(zmq.DEALER)
     dealer.setsockopt(zmq.SNDHWM, 16)
     dealer.connect(endpoint)
     while True:

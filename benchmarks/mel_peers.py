@@ -77,7 +77,7 @@ def of_torch(basis: np.ndarray, double: bool = False) -> Callable[[np.ndarray], 
     return mel
 
 
-CLIP_PEERS = {
+CLIP_PEERS: dict[str, Callable[..., Callable]] = {
     "librosa": of_librosa,
     "scipy": of_scipy,
     "torch": of_torch,
@@ -94,12 +94,12 @@ def dali_batches(
     """
     from nvidia.dali import fn, pipeline_def, types
 
-    turn = 0
+    turn, in_memory = 0, clips or []
 
     def next_clip(_info) -> np.ndarray:
         nonlocal turn
         turn += 1
-        return clips[turn % len(clips)]
+        return in_memory[turn % len(in_memory)]
 
     @pipeline_def(batch_size=batch_size, num_threads=1, device_id=None, prefetch_queue_depth=2)
     def pipeline():

@@ -35,7 +35,7 @@ from results import Line, ratios
 from workload import DataSide, ModelSide
 
 # Each with the least that Tandem's rate must be of its own.
-PEERS = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
+PEERS: dict[str, float | None] = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
 # What is compared the closest is measured side by side: a machine drifts from minute to minute.
 KINDS = ("data", "sequential", "torch", "service", "tf.data", "tandem", "model")
 GOAL = 0.98

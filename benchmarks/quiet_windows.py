@@ -73,7 +73,7 @@ def _own_ticks() -> dict[int, int]:
 
 
 def share(others_s: float, wall_s: float) -> float:
-    return max(0.0, others_s / wall_s / os.cpu_count())
+    return max(0.0, others_s / wall_s / (os.cpu_count() or 1))
 
 
 def quietest(windows: list[Window], seconds: float) -> Rate:

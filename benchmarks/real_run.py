@@ -138,7 +138,8 @@ def windows_of(records: list[dict], looks: list[tuple[float, float]]) -> list[Wi
     if len(records) < 2:
         return []
     times_s = np.array([record["time"] for record in records])
-    others_s = np.interp(times_s, *zip(*looks, strict=True))
+    looked_s, others_until_s = zip(*looks, strict=True)
+    others_s = np.interp(times_s, looked_s, others_until_s)
     steps = np.array([record["step"] for record in records])
     return [
         Window(float(count), float(wall_s), share(float(used_s), float(wall_s)))

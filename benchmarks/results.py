@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import importlib.util
 import json
+import math
 import statistics
 import sys
 from collections.abc import Iterable
@@ -29,8 +30,9 @@ class Line:
     note: str = ""
 
     @property
-    def median(self) -> float | None:
-        return statistics.median(self.values) if self.values else None
+    def median(self) -> float:
+        """Of the repeats; not a number where there are none."""
+        return statistics.median(self.values) if self.values else math.nan
 
     @property
     def reached(self) -> bool | None:

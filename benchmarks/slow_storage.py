@@ -97,8 +97,8 @@ def main() -> None:
         name = f"Tandem, {count} data process{'es' if count > 1 else ''} of one reader"
         lines.append(Line(name, tandem[count], "batches/s"))
         if count != flags.workers[0]:
-            found = ratios(tandem[count], ideal)
-            lines.append(Line(f"{name} / linear or the limit", found, "×", least=LINEAR))
+            share = ratios(tandem[count], ideal)
+            lines.append(Line(f"{name} / linear or the limit", share, "×", least=LINEAR))
         if missing:
             lines.append(Line(f"torch, {count} workers", [], note=missing))
         else:

@@ -107,7 +107,7 @@ def model_process(launcher: int) -> int:
 
 def kinds(raw: str) -> Counter:
     """Samples of the main thread in py-spy's raw format: frames by semicolons, then a count."""
-    counts = Counter()
+    counts: Counter[str] = Counter()
     for line in raw.splitlines():
         stack, _, count = line.rpartition(" ")
         if "MainThread" not in stack:

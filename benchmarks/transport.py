@@ -45,6 +45,7 @@ from results import Line, ratios
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from shared.errors import ProtocolError
 from shared.plan.plan import Plan
 from shared.speech.batch import FORM
 from shared.stream.array_block import ArrayBlock
@@ -127,7 +128,8 @@ class Meter:
     def _clocks(self) -> tuple[float, float, float]:
         """Wall time, this process's CPU time, and that of others on the two cores, in seconds."""
         own_s = time.process_time()
-        pids = [child.pid for child in multiprocessing.active_children()]
+        children = multiprocessing.active_children()
+        pids = [child.pid for child in children if child.pid is not None]
         pids += [self._producer_pid] if self._producer_pid else []
         busy_s = sum(busy_seconds(core) for core in {core_of("produce"), core_of("receive")})
         others_s = busy_s - own_s - sum(map(process_seconds, pids))
@@ -172,19 +174,19 @@ def produce_plain(place: Path, megabytes: int) -> None:
     import zmq
 
     batches = make_batches(megabytes)
-    dealer = zmq.Context.instance().socket(zmq.DEALER)
+    dealer: zmq.Socket = zmq.Context.instance().socket(zmq.DEALER)
     dealer.set_hwm(0)
     dealer.connect(f"ipc://{place}/stream")
     dealer.send(b"hello")
     for batch in itertools.cycle(batches):
         dealer.recv()
-        dealer.send(batch.block, copy=False)
+        dealer.send(batch.block.data, copy=False)
 
 
 def receive_plain(place: Path, megabytes: int) -> Iterator[int]:
     import zmq
 
-    router = zmq.Context.instance().socket(zmq.ROUTER)
+    router: zmq.Socket = zmq.Context.instance().socket(zmq.ROUTER)
     router.set_hwm(0)
     router.bind(f"ipc://{place}/stream")
     peer, _ = router.recv_multipart()
@@ -231,6 +233,8 @@ def produce_with(place: Path, megabytes: int, make_memory) -> None:
             next_hello_s = time.monotonic() + 1.0
         socket.socket.poll(250, zmq.POLLIN)
         for envelope in socket.receive_waiting():
+            if isinstance(envelope, ProtocolError):
+                raise envelope
             socket.session = envelope.session
             message = envelope.message
             if isinstance(message, messages.MakeBatch):

@@ -11,11 +11,15 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from multiprocessing import shared_memory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from shared.stream.array_block import ArrayBlock
+
 CREDITS = 8
-MakeBatches = Callable[[int], list[dict[str, np.ndarray]]]
+MakeBatches = Callable[[int], "list[ArrayBlock]"]
 
 
 class EndlessBatches:
@@ -64,7 +68,7 @@ def fill_for_ever(make_batches: MakeBatches, megabytes: int, core: int, name: st
     size = len(batches[0].block)
     for batch in itertools.cycle(batches):
         slot = free.get()
-        np.frombuffer(block.buf, np.uint8, size, slot * size)[:] = batch.block
+        np.ndarray(size, np.uint8, block.buf, slot * size)[:] = batch.block
         full.put(slot)
 
 
@@ -81,7 +85,7 @@ def receive_shared(make_batches: MakeBatches, megabytes: int, core: int) -> Iter
         context.Process(target=fill_for_ever, args=arguments, daemon=True).start()
         while True:
             slot = full.get()
-            batch = np.frombuffer(block.buf, np.uint8, size, slot * size).copy()
+            batch = np.ndarray(size, np.uint8, block.buf, slot * size).copy()
             free.put(slot)
             yield batch.nbytes
     finally:
@@ -107,7 +111,8 @@ def receive_ray(make_batches: MakeBatches, megabytes: int, core: int) -> Iterato
         def next(self) -> dict:
             return next(self._batches)
 
-    producer = Producer.remote()
+    actor: Any = Producer  # ray has made another class of it
+    producer = actor.remote()
     waiting = [producer.next.remote() for _ in range(CREDITS)]
     try:
         while True:

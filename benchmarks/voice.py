@@ -91,12 +91,16 @@ def speaker_hits(corpus: Path, wavs: dict[str, list[Path]]) -> tuple[int, int]:
     return hits, total
 
 
+_recogniser: Recogniser | None = None  # of this process
+
+
 def _make_recogniser() -> None:
     global _recogniser
     _recogniser = Recogniser()
 
 
 def _errors(wanted: list[str], audio: np.ndarray) -> int:
+    assert _recogniser is not None
     return num_word_errors(wanted, _recogniser.words(audio))
 
 
@@ -149,8 +153,10 @@ def main() -> None:
             f"{errors.sum() / copied.sum():.3f} x copy synthesis [{low:.3f}, {high:.3f}]"
         )
         for voice in flags.voices if len(flags.voices) > 1 else ():
-            own = np.array([speaker == voice for _, speaker, _ in rows])
-            words += f"\n  {voice}: {errors[own].sum() / copied[own].sum():.3f} x copy synthesis"
+            is_own = np.array([speaker == voice for _, speaker, _ in rows])
+            words += (
+                f"\n  {voice}: {errors[is_own].sum() / copied[is_own].sum():.3f} x copy synthesis"
+            )
         if len(flags.voices) > 1:
             hits, total = speaker_hits(corpus, wavs)
             words += f"\n  nearest to the right speaker: {hits} of {total} ({hits / total:.1%})"

@@ -23,7 +23,7 @@ VOWELS = "aeiou"
 
 def load_words() -> dict[str, list[tuple[str, str]]]:
     """The vocabulary: category -> list of (base form, its second form or "" where that is regular)."""
-    words = defaultdict(dict)
+    words: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for line in WORDS_FILE.read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
@@ -69,7 +69,7 @@ class SentenceMaker:
     def __init__(self, seed: int):
         self._random = random.Random(seed)
         self._words = load_words()
-        self._decks = {}
+        self._decks: dict[str, list[tuple[str, str]]] = {}
 
     def _draw(self, category: str) -> tuple[str, str]:
         deck = self._decks.get(category)
@@ -220,7 +220,7 @@ class SentenceMaker:
 
 def sentences(count: int, seed: int) -> list[str]:
     """`count` different sentences; the same for the same seed."""
-    maker, made = SentenceMaker(seed), {}
+    maker, made = SentenceMaker(seed), dict[str, None]()
     while len(made) < count:
         made[maker.sentence()] = None
     return list(made)

@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -156,7 +157,8 @@ def score(held_out: Path, spoken: Path | None) -> dict:
     clips = {"recordings": recordings, "copy synthesis": copy_synthesis(recordings)}
     if spoken is not None:
         clips["spoken"] = [read_wav(spoken / f"{i:04d}.wav") for i in range(1, len(rows) + 1)]
-    recogniser, num_words, result = Recogniser(), sum(map(len, wanted)), {}
+    recogniser, num_words = Recogniser(), sum(map(len, wanted))
+    result: dict[str, Any] = {}
     for name, audios in clips.items():
         errors = [
             num_word_errors(words, recogniser.words(audio))
@@ -164,9 +166,11 @@ def score(held_out: Path, spoken: Path | None) -> dict:
         ]
         result[name] = {"word_error_rate": sum(errors) / num_words, "errors": errors}
     if spoken is not None:
-        errors, copies = (np.array(result[n]["errors"]) for n in ("spoken", "copy synthesis"))
-        result["ratio"] = float(errors.sum() / max(copies.sum(), 1))
-        result["ratio_interval"] = ratio_interval(errors, copies)
+        spoken_errors, copies = (
+            np.array(result[n]["errors"]) for n in ("spoken", "copy synthesis")
+        )
+        result["ratio"] = float(spoken_errors.sum() / max(copies.sum(), 1))
+        result["ratio_interval"] = ratio_interval(spoken_errors, copies)
     return result
 
 

@@ -131,6 +131,7 @@ SAFE_YAML = {"safe_load", "safe_dump"}
 def offences(tree):
     """Everything in a syntax tree that could turn data into code."""
     for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -139,14 +140,14 @@ def offences(tree):
             names = []
         for name in names:
             if name.split(".")[0] in FORBIDDEN_MODULES:
-                yield node.lineno, f"imports {name}"
+                yield line, f"imports {name}"
             if name.split(".")[-1] in FORBIDDEN_METHODS and name.split(".")[0] not in PACKAGES:
-                yield node.lineno, f"imports {name}"
+                yield line, f"imports {name}"
             top, _, rest = name.partition(".")
             if (top == "yaml" and rest and rest not in SAFE_YAML) or (
                 top == "builtins" and rest in FORBIDDEN_CALLS
             ):
-                yield node.lineno, f"imports {name}"
+                yield line, f"imports {name}"
         if isinstance(node, ast.keyword):
             refused = isinstance(node.value, ast.Constant) and node.value.value is False
             if node.arg in ("object_hook", "ext_hook", "safe_mode") or (
@@ -157,27 +158,27 @@ def offences(tree):
                 yield node.value.lineno, "a shell"
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id in FORBIDDEN_CALLS:
-            yield node.lineno, f"calls {called.id}"
+            yield line, f"calls {called.id}"
         if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
-            yield node.lineno, f"names {node.id}"
+            yield line, f"names {node.id}"
         if isinstance(node, ast.Attribute):
             if (
                 node.attr in SHELLS
                 and isinstance(node.value, ast.Name)
                 and (node.value.id in ("os", "subprocess"))
             ):
-                yield node.lineno, f"uses {node.value.id}.{node.attr}"
+                yield line, f"uses {node.value.id}.{node.attr}"
             if node.attr in FORBIDDEN_METHODS:
-                yield node.lineno, f"uses {node.attr}"
+                yield line, f"uses {node.attr}"
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if owner == "yaml" and node.attr not in SAFE_YAML:
-                yield node.lineno, f"uses yaml.{node.attr}"
+                yield line, f"uses yaml.{node.attr}"
             if owner == "torch" and node.attr == "load":
-                yield node.lineno, "uses torch.load"
+                yield line, "uses torch.load"
             if owner == "builtins" and node.attr in FORBIDDEN_CALLS:
-                yield node.lineno, f"uses builtins.{node.attr}"
+                yield line, f"uses builtins.{node.attr}"
         if isinstance(node, ast.Constant) and node.value in FORBIDDEN_MODULES:
-            yield node.lineno, f"names {node.value}"
+            yield line, f"names {node.value}"
 
 
 # A task is code, named on the command line and held against the SHA-256 of the run's beginning.

@@ -7,7 +7,7 @@ removed when the last of them has failed, and its name with `.done` gets a line.
 
 import os
 
-_CONTROL = os.environ.get("TANDEM_DISK_FAULTS")
+_CONTROL = os.environ.get("TANDEM_DISK_FAULTS", "")
 _CALLS = ("mkdir", "open", "write", "fsync", "link", "rename")
 _real = {name: getattr(os, name) for name in (*_CALLS, "close", "unlink")}
 _paths: dict[int, str] = {}  # of descriptors within checkpoints

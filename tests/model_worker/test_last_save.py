@@ -17,6 +17,7 @@ class FailingSave:
 
     def __init__(self, num_failures):
         self.num_failures, self.num_calls = num_failures, 0
+        self.flushed_durably = False
         self.logs_on_disk = []  # at each call, whether the logs were
 
     def __call__(self, position):

@@ -40,9 +40,10 @@ def test_kills_a_full_disk_and_garbage_peers_change_nothing(runs, undisturbed, m
     cache = Path(runs.environment["TANDEM_CACHE"])
     run = Run(folder, runs.corpus, runs.folder, "--max-steps", "14", "--buffer-size", "2",
               settings=runs.settings, cache=cache)  # fmt: skip
+    garbage = GarbagePeers(rng, told)
     kinds = [
         KillData(rng, told, 2, while_starting=0.0), KillModelOnce(told),
-        DiskFaults(rng, told, 1), GarbagePeers(rng, told),
+        DiskFaults(rng, told, 1), garbage,
     ]  # fmt: skip
     try:
         disturb(run, kinds, 240)
@@ -51,7 +52,7 @@ def test_kills_a_full_disk_and_garbage_peers_change_nothing(runs, undisturbed, m
         assert run.remains() == []
     finally:
         run.end()
-        kinds[-1].close()
+        garbage.close()
     assert told.faults["SIGKILL of a data process"] == 2
     assert told.faults[MODEL_KILLED] == 1
     assert told.faults["garbage message"] > 10

@@ -80,7 +80,7 @@ def data_page(checkout) -> Path:
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    if PROGRAM is None:
+    if not PROGRAM:
         pytest.skip("Chromium is not installed here (Debian's package is called chromium)")
     with Chromium(tmp_path_factory.mktemp("chromium")) as browser:
         yield browser

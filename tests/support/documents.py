@@ -42,7 +42,8 @@ def _commands_of_tables(page: Path) -> Iterator[str]:
         heading, _, *rows = (line.strip("|").split("|") for line in table.splitlines())
         for column, title in enumerate(heading):
             if title.split()[:1] == ["command"]:
-                beginning = re.search(r"`(.*)…`|$", title)[1] or ""
+                said = re.search(r"`(.*)…`", title)
+                beginning = said[1] if said else ""
                 for row in rows:
                     (command,) = re.findall(r"`([^`]+)`", row[column])
                     yield beginning + re.sub(r"\bN\b", "7", command)

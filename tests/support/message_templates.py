@@ -30,7 +30,7 @@ def templates_of_the_program() -> set[Template]:
 def templates_of(source: str) -> Iterator[Template]:
     """Texts, docstrings left out: pieces side by side or added are one, `{…}` is a placeholder."""
     tree = ast.parse(source)
-    parts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts: set[ast.AST] = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):  # from the outside in
         if _is_text(node):
             if node not in parts:
@@ -53,7 +53,7 @@ def _characters(node: ast.AST) -> Iterator[str | None]:
     elif isinstance(node, ast.BinOp) and _is_text(node):
         yield from _characters(node.left)
         yield from _characters(node.right)
-    elif _is_text(node):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield from node.value
     else:
         yield PLACEHOLDER

@@ -117,10 +117,12 @@ def test_memory_is_bounded_and_what_came_first_stays():
 def test_memory_stays_bounded_when_many_threads_put():
     one = features().nbytes
     cache = MemoryCache(20 * one)
-    threads = [
-        threading.Thread(target=lambda n=n: [cache.put(n * 100 + k, features()) for k in range(50)])
-        for n in range(4)
-    ]
+
+    def put_some(n):
+        for k in range(50):
+            cache.put(n * 100 + k, features())
+
+    threads = [threading.Thread(target=put_some, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

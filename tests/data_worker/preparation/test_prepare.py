@@ -1,6 +1,7 @@
 """The whole preparation, on small corpora that are really spoken, really damaged, really crash."""
 
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -372,14 +373,14 @@ def test_as_a_program_it_stops_when_told_and_leaves_no_process(corpus, tmp_path,
     write_config(corpus(40), tmp_path / "config.toml")
     program = [sys.executable, "-m", "data_worker.preparation", "--run", str(tmp_path)]
     command = ["sh", "-c", f'{ignored}exec "$@"', "sh", *program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        for line in program.stdout:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        for line in process.stdout:
             if json.loads(line)["done"] > 0:
                 break
-        children = psutil.Process(program.pid).children(recursive=True)
-        program.send_signal(number)
-        _, stderr = program.communicate(timeout=30)
-    assert program.returncode == 130 and b"Traceback" not in stderr
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and b"Traceback" not in stderr
     # One that has ended but that its new parent has yet to reap is gone.
     alive = psutil.wait_procs(children, timeout=10)[1]
     assert not [child for child in alive if child.status() != psutil.STATUS_ZOMBIE]

@@ -111,7 +111,7 @@ def test_what_was_saved_is_loaded(store):
 
 
 def test_all_kinds_of_arrays_survive_and_others_can_read_them(store):
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "scalar": np.array(3.5, np.float32),
         "empty": np.zeros((0, 4), np.int16),
         "transposed": np.arange(12, dtype=np.int64).reshape(3, 4).T,

@@ -304,7 +304,7 @@ def test_those_who_are_late_are_better_than_nobody():
 class LedgerMachine(RuleBasedStateMachine):
     """Workers that join, leave, answer, lie and fall silent, and a consumer that reads ahead."""
 
-    WORKERS = (A, B, C)
+    WORKERS: tuple[bytes, ...] = (A, B, C)
 
     @initialize(
         limit=st.integers(1, 6),

@@ -111,7 +111,7 @@ def test_the_names_that_python_users_know_work():
 
 def test_sections_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Config().data.batch_size = 3
+        Config().data.batch_size = 3  # type: ignore[misc]
 
 
 def test_every_field_of_every_section_is_an_option_whose_default_it_accepts():

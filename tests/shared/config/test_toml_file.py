@@ -143,6 +143,7 @@ def test_every_flag_is_a_field_and_the_reverse():
 
 def values_of(rule: Rule) -> st.SearchStrategy:
     """Everything that an option accepts."""
+    values: st.SearchStrategy
     if rule.choices:
         values = st.sampled_from(rule.choices)
     elif rule.kind == "int":

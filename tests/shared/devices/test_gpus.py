@@ -2,6 +2,7 @@
 
 import sys
 import types
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ UUIDS = ["GPU-aaaa-0000", "GPU-bbbb-1111", "GPU-cccc-2222"]
 @pytest.fixture
 def fake_nvml(monkeypatch):
     """A machine with three GPUs; there is no driver where the tests run."""
-    nvml = types.ModuleType("pynvml")
+    nvml: Any = types.ModuleType("pynvml")
     nvml.NVMLError = type("NVMLError", (Exception,), {})
     nvml.NVMLError_NotSupported = type("NVMLError_NotSupported", (nvml.NVMLError,), {})
     nvml.num_open = 0

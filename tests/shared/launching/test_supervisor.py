@@ -10,6 +10,7 @@ from shared.errors import Trouble
 from shared.launching.events_and_actions import (
     AskToStop,
     DumpStack,
+    Event,
     Exited,
     Finish,
     GiveUp,
@@ -705,6 +706,7 @@ def test_even_impossible_events_bring_at_most_one_end_and_no_start_after_it(stor
     supervisor, now_s, finished = Supervisor(DATA_WORKERS, MODEL, 3, SPARES), 0.0, False
     for kind, later_s, *rest in story:
         now_s += later_s
+        event: Event
         if kind == "tick":
             event = Ticked(now_s)
         elif kind == "stop":

@@ -332,7 +332,7 @@ def test_a_caller_that_writes_into_a_batch_does_not_change_the_plan():
 
 def test_the_fingerprint_knows_data_and_settings():
     plan, arguments = make_plan()
-    changes = [
+    changes: list[dict] = [
         {"seed": 5},
         {"batch_size": 9},
         {"max_buckets": 3},
