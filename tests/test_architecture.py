@@ -113,6 +113,14 @@ def test_the_launcher_imports_only_what_is_shared():
     assert found - set(sys.stdlib_module_names) == {"shared"}
 
 
+def test_the_table_of_the_folders_has_those_that_exist_and_no_others():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("\n## The folders\n")[1]
+    named = re.findall(r"^\| `([\w/]+)/` \|", table, re.MULTILINE)
+    folders = {path.parent for name in PACKAGES for path in (ROOT / name).glob("*/*.py")}
+    assert sorted(named) == sorted(str(folder.relative_to(ROOT)) for folder in folders)
+
+
 def test_there_are_sources_to_read():
     assert {path.name for path in SOURCES} >= {"launcher.py", "codec.py", "receiver.py", "cache.py"}
 

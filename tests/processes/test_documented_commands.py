@@ -52,6 +52,7 @@ NOT_RUN = {
     "pip": "fetches a gigabyte of CUDA from the network, which needs a GPU to be of use",
     "make setup": "has made the environment that this test runs in",
     "make test": "is what runs this test",
+    "make lint": "make test begins with it",
     "make bench": "takes an hour; test_documents.py tries the flags that it is given",
     "benchmarks/faults.py data": _LONG.format("test_faults.py"),
     "benchmarks/faults.py model": _LONG.format("test_faults.py"),
