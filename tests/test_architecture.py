@@ -1,6 +1,7 @@
 """What may import what, what a light command loads, and what no file of ours may ever do."""
 
 import ast
+import itertools
 import os
 import re
 import subprocess
@@ -113,12 +114,30 @@ def test_the_launcher_imports_only_what_is_shared():
     assert found - set(sys.stdlib_module_names) == {"shared"}
 
 
-def test_the_table_of_the_folders_has_those_that_exist_and_no_others():
+def folders_of_the_table():
+    """Those of docs/architecture.md, in its order."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.split("\n## The folders\n")[1]
-    named = re.findall(r"^\| `([\w/]+)/` \|", table, re.MULTILINE)
+    return re.findall(r"^\| `([\w/]+)/` \|", table, re.MULTILINE)
+
+
+def test_the_table_of_the_folders_has_those_that_exist_and_no_others():
     folders = {path.parent for name in PACKAGES for path in (ROOT / name).glob("*/*.py")}
-    assert sorted(named) == sorted(str(folder.relative_to(ROOT)) for folder in folders)
+    there = sorted(str(folder.relative_to(ROOT)) for folder in folders)
+    assert sorted(folders_of_the_table()) == there
+
+
+@pytest.mark.parametrize("room", [room for room in folders_of_the_table() if "shared/" in room])
+def test_a_room_of_what_is_shared_imports_none_that_stands_above_it_in_the_table(room):
+    above = set(itertools.takewhile(lambda each: each != room, folders_of_the_table()))
+    found = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (name := node.module or "").startswith("shared.")
+        if "/".join(name.split(".")[:2]) in above - {"shared/task"}
+    }
+    assert found == set()
 
 
 def test_there_are_sources_to_read():

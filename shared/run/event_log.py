@@ -54,16 +54,16 @@ class EventLog:
             if self._descriptor is None:
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
                 self._descriptor = os.open(self._path, flags, 0o666)
-            self._end_last_line()
+            self._end_last_line(self._descriptor)
             os.write(self._descriptor, encode(event))
         except OSError:
             pass
 
-    def _end_last_line(self) -> None:
+    def _end_last_line(self, descriptor: int) -> None:
         """What a death or a full disk cut off must not spoil what comes after it."""
-        size = os.fstat(self._descriptor).st_size
-        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            os.write(descriptor, b"\n")
 
     def close(self) -> None:
         if self._descriptor is not None:

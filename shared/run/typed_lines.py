@@ -75,7 +75,7 @@ def _fitting(wanted: Any, value: Any) -> Any:
         if not isinstance(value, list):
             raise TypeError
         return tuple(_fitting(inner[0], each) for each in value)
-    if dataclasses.is_dataclass(wanted):
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
         return _made(wanted, value)
     if isinstance(wanted, enum.EnumType):
         return wanted(value)
