@@ -18,7 +18,19 @@ _ARRAYS: dict[str, np.ndarray] = {
 }
 GOOD_MESSAGES: tuple[Message, ...] = (
     messages.Hello("data_worker-0", 12, "index", "plan", "fake", "2.21.0", 8),
-    messages.Hello("data_worker-1", 12, "index", "plan", "fake", "2.21.0", 8, "name", 9, 1 << 20),
+    messages.Hello(
+        "data_worker-1",
+        12,
+        "index",
+        "plan",
+        "fake",
+        "2.21.0",
+        8,
+        {"soxr": "1.1"},
+        "name",
+        9,
+        1 << 20,
+    ),
     messages.BatchReady(7, 2, {"decode": 1.5, "features": 20.0}, 0.5, _ARRAYS),
     messages.BatchReady(8, 0, {}, 0.0, {}),
     messages.CannotRead(7, 3, "café.wav: is gone"),

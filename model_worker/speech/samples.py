@@ -18,8 +18,9 @@ from model_worker.speech.speaking.speaking_graph import speaking_function
 from model_worker.speech.speaking.vocoder import GriffinLim
 from shared.plan.index import Index
 from shared.run.directory import RECORDED
-from shared.run.files import wav_bytes, write_file
+from shared.run.files import write_file
 from shared.speech.mel import SAMPLE_RATE
+from shared.speech.wav import wav_bytes
 from shared.task.model_side import Shown, Viewer
 
 

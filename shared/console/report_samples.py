@@ -1,8 +1,9 @@
-"""A run's samples inside the report: each to play, beside its picture."""
+"""A run's samples inside the report: pictures to see, and sounds to play beside them."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 
 from shared.console.page import folded, paragraph, section, text
@@ -11,7 +12,9 @@ from shared.run.directory import RECORDED
 MOST_BYTES = 12 << 20  # of all samples together, before they grow by a third in the page
 _MOST_BYTES_EACH = 4 << 20
 _OPEN_STEPS = 2
-_KINDS = {".wav": "audio/wav", ".png": "image/png"}
+_PICTURES = {".png": "image/png", ".jpg": "image/jpeg"}
+_SOUNDS = {".wav": "audio/wav", ".flac": "audio/flac"}
+_KINDS = {**_PICTURES, **_SOUNDS}
 
 
 def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
@@ -20,14 +23,14 @@ def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
     shown: list[str] = []
     room = most_bytes
     for step in steps:
-        samples = [(wav, wav.with_suffix(".png")) for wav in sorted(step.glob("*.wav"))]
-        size = sum(_size(path) for pair in samples for path in pair)
+        samples = list(_samples_in(step))
+        size = sum(_size(path) for sample in samples for path in sample)
         if size > room and shown:
             break
         while size > room and len(samples) > 1:  # of the newest step at least one is shown
             size -= sum(map(_size, samples.pop()))
         room -= size
-        inner = "".join(_sample(wav, picture) for wav, picture in samples)
+        inner = "".join(map(_sample, samples))
         if inner:
             name = f"Step {step.name.removeprefix('step-').lstrip('0') or '0'}"
             grid = f'<div class="samples">{inner}</div>'
@@ -39,13 +42,23 @@ def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
     return section("Samples", _recorded(folder / RECORDED), *shown, more)
 
 
+def _samples_in(folder: Path) -> Iterator[list[Path]]:
+    """The files of each sample: those that share a name, the picture first."""
+    found: dict[str, list[Path]] = {}
+    for kind in _KINDS:
+        for path in sorted(folder.glob(f"*{kind}")):
+            found.setdefault(path.stem, []).append(path)
+    for name in sorted(found):
+        yield found[name]
+
+
 def _recorded(folder: Path) -> str:
-    """What the voice should sound like, above what it sounds like."""
-    players = "".join(_sample(wav, wav.with_suffix(".png")) for wav in sorted(folder.glob("*.wav")))
-    if not players:
+    """What samples should be like, above what they are like."""
+    inner = "".join(map(_sample, _samples_in(folder)))
+    if not inner:
         return ""
     words = "As recorded, through the same vocoder"
-    return folded(words, f'<div class="samples">{players}</div>', is_open=True)
+    return folded(words, f'<div class="samples">{inner}</div>', is_open=True)
 
 
 def _size(path: Path) -> int:
@@ -55,17 +68,15 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _sample(wav: Path, picture: Path) -> str:
-    sound, image = _data_uri(wav), _data_uri(picture)
-    if not sound:
-        return ""
-    drawn = ""
-    if image:
-        words = f"alignment and mel of sample {wav.stem}"
-        drawn = f'<img src="{image}" alt="{text(words)}">'
-    return (
-        f'<div class="panel">{drawn}<audio controls preload="metadata" src="{sound}"></audio></div>'
-    )
+def _sample(paths: list[Path]) -> str:
+    parts = ""
+    for path in paths:
+        content = _data_uri(path)
+        if content and path.suffix in _PICTURES:
+            parts += f'<img src="{content}" alt="{text(f"picture of sample {path.stem}")}">'
+        elif content:
+            parts += f'<audio controls preload="metadata" src="{content}"></audio>'
+    return f'<div class="panel">{parts}</div>' if parts else ""
 
 
 def _data_uri(path: Path) -> str:

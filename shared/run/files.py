@@ -1,11 +1,10 @@
-"""Results for people: wav and npy files that are there whole or not at all."""
+"""Results for people: files that are there whole or not at all."""
 
 from __future__ import annotations
 
 import io
 import os
 import secrets
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -47,18 +46,6 @@ def make_folder(path: str | os.PathLike) -> None:
         raise InputError(f"{path}: can't be made ({error.strerror}).") from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise InputError(f"{path}: can't be written to.")
-
-
-def wav_bytes(samples: np.ndarray, sample_rate: int) -> bytes:
-    """A mono 16-bit wav of float samples (samples,) in [-1, 1]."""
-    whole = np.rint(np.clip(samples, -1.0, 1.0) * 32_767).astype("<i2")
-    buffer = io.BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(sample_rate)
-        file.writeframes(whole.tobytes())
-    return buffer.getvalue()
 
 
 def npy_bytes(array: np.ndarray) -> bytes:

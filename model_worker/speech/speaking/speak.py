@@ -19,9 +19,10 @@ from model_worker.speech.speaking.speaking_device import fix_speaking_device
 from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
 from shared.errors import InputError
 from shared.plan.index import Index
-from shared.run.files import make_folder, npy_bytes, wav_bytes, write_file
+from shared.run.files import make_folder, npy_bytes, write_file
 from shared.speech.command_flags import read_speak_flags
 from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.speech.wav import wav_bytes
 from shared.worker.foreground import foreground_main, quiet_libraries
 from shared.worker.start import open_run, start_tensorflow
 

@@ -56,9 +56,11 @@ def test_only_a_crash_of_a_fresh_decoder_convicts(
     monkeypatch.setenv("TANDEM_FAULTY_FILE", str(tmp_path / "1.wav"))
     monkeypatch.setenv("TANDEM_FAULTY_SIGNAL", signal_name)
     reporter, text = reported
-    assert find_guilty((0, 1, 2, 3), *data, reporter) == guilty
+    config, index = data
+    assert find_guilty((0, 1, 2, 3), config, index, reporter) == guilty
     assert ('"convicted"' in text()) == bool(guilty)
 
 
 def test_a_crash_that_had_nothing_to_do_with_the_files_convicts_nobody(data, reported):
-    assert find_guilty((0, 3), *data, reported[0]) == {}
+    config, index = data
+    assert find_guilty((0, 3), config, index, reported[0]) == {}

@@ -1,5 +1,6 @@
 """The pool: what crashes or hangs costs one item, what is our own mistake ends it."""
 
+import importlib
 import signal
 import sys
 import textwrap
@@ -34,9 +35,7 @@ def faulty(tmp_path, monkeypatch):
     (folder / "faulty_task_of_the_pool.py").write_text(source)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "faulty_task_of_the_pool", raising=False)
-    import faulty_task_of_the_pool
-
-    return faulty_task_of_the_pool.task
+    return importlib.import_module("faulty_task_of_the_pool").task
 
 
 def test_an_item_that_crashes_its_process_costs_only_itself(faulty):

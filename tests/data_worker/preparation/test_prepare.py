@@ -1,7 +1,6 @@
 """The whole preparation, on small corpora that are really spoken, really damaged, really crash."""
 
 import dataclasses
-import importlib
 import json
 import os
 import re

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 from toy_task import FORM, ToyGan, toy, toy_batch
 

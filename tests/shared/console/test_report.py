@@ -18,7 +18,7 @@ from shared.errors import InputError
 from shared.run.directory import RunDirectory
 from shared.run.environment import write_environment
 from shared.run.event_log import Ended, EventLog, Restarted, Started
-from shared.run.files import wav_bytes
+from shared.speech.wav import wav_bytes
 
 START_S = 1_700_000_000.0
 

@@ -215,7 +215,9 @@ def other_index() -> Index:
         "is_scan": np.array([True, False, True]),
         "score": np.array([0.25, 1e-300, -1.0]),
         "payload": StringColumn.of(['{"a": 1}', "null", '"ü"']),
-        "strokes": RaggedColumn.of([np.zeros(0, np.float32), np.ones(4, np.float32), [2.0]]),
+        "strokes": RaggedColumn.of(
+            [np.zeros(0, np.float32), np.ones(4, np.float32), np.full(1, 2.0, np.float32)]
+        ),
     }
     tables = {"colours": np.arange(24, dtype=np.uint8).reshape(2, 3, 4)}
     return Index(columns, tables, {"groups": ["a", "b"], "classes": {"x": [1, 2]}}, [])

@@ -85,6 +85,6 @@ def test_one_that_lacks_a_part_is_refused_in_a_sentence(name):
 
 def test_no_example_at_all_is_no_contradiction():
     index = make_index()
-    columns = {name: column[:0] for name, column in index.columns.items() if name != "symbols"}
-    columns["symbols"] = RaggedColumn(np.zeros(0, np.int16), np.zeros(1, np.int64))
-    check_speech(dataclasses.replace(index, columns=columns))
+    columns: dict = {n: column[:0] for n, column in index.columns.items() if n != "symbols"}
+    empty = RaggedColumn(np.zeros(0, np.int16), np.zeros(1, np.int64))
+    check_speech(dataclasses.replace(index, columns={**columns, "symbols": empty}))

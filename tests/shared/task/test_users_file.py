@@ -147,6 +147,7 @@ def test_an_operation_of_a_graph_is_told_where_it_was_written(write):
             return tf.debugging.check_numerics(tf.math.log(y), "a logarithm")
     """))  # fmt: skip
     words = users_words(failure_of(module.features, tf.constant([[-1.0]])))
+    assert words is not None
     assert words.startswith("my_task.py line 7 (in features): InvalidArgumentError: ")
     assert "a logarithm" in words and "\n" not in words
 
