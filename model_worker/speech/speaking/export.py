@@ -22,7 +22,7 @@ from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.spoken_text import TextEncoder
-from shared.config.settings import DataConfig
+from shared.config.settings import Config
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
 from shared.plan.index import Index
@@ -53,7 +53,7 @@ def _work(arguments: list[str]) -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {out}: already holds something. Name a new folder.")
     index = Index.load(run.index)
-    voices = _voices(flags.reference, index, config.data)
+    voices = _voices(flags.reference, index, config)
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     make_folder(out.parent)
     # A model that is saved on the CPU is loaded anywhere.
@@ -92,18 +92,18 @@ def _work(arguments: list[str]) -> int:
     return 0
 
 
-def _voices(reference: str | None, index: Index, data: DataConfig) -> dict[str, np.ndarray]:
+def _voices(reference: str | None, index: Index, config: Config) -> dict[str, np.ndarray]:
     """Name -> reference mel, float32 (REFERENCE_FRAMES, 80).
 
     Raises:
         InputError: not one can be read.
     """
     if reference:
-        return {Path(reference).stem: mel_of_recording(reference, data, index.mel_basis)}
+        return {Path(reference).stem: mel_of_recording(reference, config, index.mel_basis)}
     voices, problem = {}, None
     for name in index.speakers:
         try:
-            voices[name] = mel_of_speaker(name, index, data)
+            voices[name] = mel_of_speaker(name, index, config)
         except InputError as error:
             problem = error
             _say(f"⚠️  {name} is left out. {error}")

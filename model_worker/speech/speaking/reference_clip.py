@@ -11,7 +11,7 @@ import soundfile
 import soxr
 
 from shared.config.option import nearest
-from shared.config.settings import DataConfig
+from shared.config.settings import Config
 from shared.errors import InputError
 from shared.plan.index import TRAIN, Index, root_folders
 from shared.speech.batch import REFERENCE_FRAMES
@@ -25,7 +25,7 @@ _LEAST_RATE, _MOST_RATE = 1_000, 768_000  # Hz
 _ROWS_TRIED = 8
 
 
-def mel_of_recording(path: str, data: DataConfig, mel_basis: np.ndarray) -> np.ndarray:
+def mel_of_recording(path: str, config: Config, mel_basis: np.ndarray) -> np.ndarray:
     """The reference mel of any recording: float32 (REFERENCE_FRAMES, 80), natural log.
 
     The recording is trimmed and levelled as the corpus of the run was.
@@ -34,18 +34,18 @@ def mel_of_recording(path: str, data: DataConfig, mel_basis: np.ndarray) -> np.n
         InputError: it can't be read, is silent, too short or too long.
     """
     audio, rate = _read(Path(path))
-    if data.trim_silence:
-        start, stop = trim(audio, rate, data.trim_db)
+    if config.task.trim_silence:
+        start, stop = trim(audio, rate, config.task.trim_db)
         audio = audio[start:stop]
     if len(audio) < MIN_SECONDS * rate:
         raise InputError(
             f"{path}: holds {len(audio) / rate:.2f} s of speech; a reference needs at least "
             f"{MIN_SECONDS} s, and a few seconds are better."
         )
-    return reference_mel_of(_levelled(audio, rate, data), mel_basis)
+    return reference_mel_of(_levelled(audio, rate, config), mel_basis)
 
 
-def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarray:
+def mel_of_speaker(name: str | None, index: Index, config: Config) -> np.ndarray:
     """The reference mel of a training clip of the speaker (default: the first one).
 
     Raises:
@@ -55,7 +55,7 @@ def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarr
     rows = np.flatnonzero((index.speaker == number) & (index.split == TRAIN))
     # Clips that fill the reference come first; a short one would have to be repeated.
     rows = sorted(rows.tolist(), key=lambda row: -min(int(index.num_frames[row]), REFERENCE_FRAMES))
-    folders = root_folders(data.train_data, data.val_data)
+    folders = root_folders(config.data.train_data, config.data.val_data)
     problem = "the run has no training clip of this speaker"
     for row in rows[:_ROWS_TRIED]:
         try:
@@ -66,7 +66,7 @@ def mel_of_speaker(name: str | None, index: Index, data: DataConfig) -> np.ndarr
         start = int(index.start[row])
         audio = audio[start : start + int(index.num_samples[row])]
         if len(audio) >= HOP:
-            return reference_mel_of(_levelled(audio, rate, data), index.mel_basis)
+            return reference_mel_of(_levelled(audio, rate, config), index.mel_basis)
         problem = f"{index.paths[row]}: is shorter than it was in training."
     raise InputError(
         f"No clip of speaker {index.speakers[number]!r} can be read: {problem} "
@@ -131,12 +131,12 @@ def _read(path: Path) -> tuple[np.ndarray, int]:
     return audio, rate
 
 
-def _levelled(audio: np.ndarray, rate: int, data: DataConfig) -> np.ndarray:
+def _levelled(audio: np.ndarray, rate: int, config: Config) -> np.ndarray:
     """At 22,050 Hz and, if the corpus was, at the corpus' peak level."""
     if rate != SAMPLE_RATE:
         length = resampled_length(len(audio), rate)
         audio = soxr.resample(audio, rate, SAMPLE_RATE)[:length].astype(np.float32)
-    if data.normalise_loudness:
+    if config.task.normalise_loudness:
         audio = audio * np.float32(PEAK / max(float(np.abs(audio).max()), _SMALLEST_PEAK))
     return audio
 

@@ -44,9 +44,9 @@ def _work(arguments: list[str]) -> int:
     run, config = open_run(flags, "Name the directory of a trained run, such as runs/NAME.")
     index = Index.load(run.index)
     if flags.reference:
-        reference_mel = mel_of_recording(flags.reference, config.data, index.mel_basis)
+        reference_mel = mel_of_recording(flags.reference, config, index.mel_basis)
     else:
-        reference_mel = mel_of_speaker(flags.speaker, index, config.data)
+        reference_mel = mel_of_speaker(flags.speaker, index, config)
     utterances = _utterances(flags, TextEncoder(index))
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     if flags.vocoder and not (Path(flags.vocoder) / "saved_model.pb").is_file():

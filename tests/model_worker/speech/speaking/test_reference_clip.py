@@ -11,14 +11,14 @@ from model_worker.speech.speaking.reference_clip import (
     mel_of_speaker,
     speaker_number,
 )
-from shared.config.settings import DataConfig
+from shared.config.settings import Config, DataConfig
 from shared.errors import InputError
 from shared.plan.index import StringColumn
 from shared.speech.mel import log_mel
 
 RATE = 22_050
 BASIS = np.random.default_rng(0).random((80, 513)).astype(np.float32) / 50
-DATA = DataConfig(train_data="nowhere")
+DATA = Config(data=DataConfig(train_data="nowhere"))
 
 
 def tone(seconds: float, rate: int = RATE) -> np.ndarray:
@@ -103,7 +103,7 @@ def index(tmp_path):
 
 
 def test_a_speaker_has_a_long_training_clip_as_reference(tmp_path, index):
-    data = DataConfig(train_data=str(tmp_path))
+    data = Config(data=DataConfig(train_data=str(tmp_path)))
     mel = mel_of_speaker("anna", index, data)
     audio = tone(3.0)[RATE:] * np.float32(0.95 / 0.3)
     assert mel.shape == (172 + 20, 80)
@@ -113,9 +113,9 @@ def test_a_speaker_has_a_long_training_clip_as_reference(tmp_path, index):
 
 def test_a_speaker_without_clips_or_without_its_folder_is_explained(tmp_path, index):
     with pytest.raises(InputError, match="'ben'.*no training clip.*--reference"):
-        mel_of_speaker("ben", index, DataConfig(train_data=str(tmp_path)))
+        mel_of_speaker("ben", index, Config(data=DataConfig(train_data=str(tmp_path))))
     with pytest.raises(InputError, match="'anna'.*No such file.*--reference"):
-        mel_of_speaker("anna", index, DataConfig(train_data=str(tmp_path / "gone")))
+        mel_of_speaker("anna", index, Config(data=DataConfig(train_data=str(tmp_path / "gone"))))
 
 
 def test_an_unknown_speaker_is_told_the_nearest(index):
