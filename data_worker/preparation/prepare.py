@@ -66,7 +66,7 @@ def _cache_facts(data: DataSet) -> dict:
     return {
         "metadata": [source.digest for source in data.sources],
         "seed": config.training.seed,
-        "task": [data.task.name, data.task.sha256 if data.task.has_data else "", data.side.version],
+        "task": [*data.task.data_identity, data.side.version],
         **facts,
     }
 

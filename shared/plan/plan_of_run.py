@@ -48,7 +48,7 @@ def settings_fingerprint(config: Config, plan: Plan) -> str:
     of_task = deciding(type(config.task), "index", "stream")
     facts = {
         "plan": plan.fingerprint(),
-        "task": [task.name, task.sha256 if task.has_data else ""],
+        "task": task.data_identity,
         "settings": {name: getattr(config.task, name) for name in of_task},
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

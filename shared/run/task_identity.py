@@ -61,8 +61,9 @@ def recipe_of(task: Task, side: DataSide) -> dict[str, str]:
             f"{place_of(side.recipe)}: expected a dictionary of at most {_MOST_ENTRIES} texts by "
             f"name, none longer than {_LONGEST} characters. A digest can stand for a long one."
         )
-    of_file = {"task file": task.sha256} if task.has_data else {}
-    return {"task": task.name, "version": str(side.version), **of_file, **own}
+    name, sha256 = task.data_identity
+    of_file = {"task file": sha256} if sha256 else {}
+    return {"task": name, "version": str(side.version), **of_file, **own}
 
 
 def write_identity(run: RunDirectory, identity: TaskIdentity) -> None:
@@ -71,7 +72,13 @@ def write_identity(run: RunDirectory, identity: TaskIdentity) -> None:
 
 
 def read_identity(run: RunDirectory) -> TaskIdentity:
-    """What the run trains; speech, where nobody wrote it down."""
+    """What the run trains; speech, where nobody wrote it down.
+
+    Raises:
+        InputError: what is written there can't be read.
+    """
+    if not run.task.exists():
+        return TaskIdentity()
     try:
         found = json.loads(run.task.read_text("utf-8"))
         recipe = found["recipe"]
@@ -83,7 +90,10 @@ def read_identity(run: RunDirectory) -> TaskIdentity:
             recipe=None if recipe is None else {str(k): str(v) for k, v in recipe.items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return TaskIdentity()
+        raise InputError(
+            f"{run.task}: is damaged, so nobody knows what this run trains. Give the same command "
+            "with --accept-edited-task, which writes it anew, or with --fresh to start over."
+        ) from None
 
 
 def check_same_task(run: RunDirectory, task: Task, accept_edited: bool = False) -> None:
@@ -92,6 +102,8 @@ def check_same_task(run: RunDirectory, task: Task, accept_edited: bool = False) 
     Raises:
         InputError: it is not; says what differs and what to do.
     """
+    if accept_edited and _is_damaged(run):
+        return
     known = read_identity(run)
     model = "" if task.is_built_in else task.model_name
     if (task.name, model) != (known.name, known.model):
@@ -104,6 +116,14 @@ def check_same_task(run: RunDirectory, task: Task, accept_edited: bool = False) 
             f"{task.name} was edited since {run.path} was begun with it. Give --accept-edited-task "
             "to go on with it as it is now, or --fresh to start over."
         )
+
+
+def _is_damaged(run: RunDirectory) -> bool:
+    try:
+        read_identity(run)
+    except InputError:
+        return True
+    return False
 
 
 def _shown(text: str) -> str:

@@ -104,6 +104,13 @@ class Task:
     def is_built_in(self) -> bool:
         return not self.file
 
+    @property
+    def data_identity(self) -> tuple[str, str]:
+        """Whose data side it is, and the SHA-256 of that one's file: equal ones make equal batches."""
+        if self.has_data or self.is_built_in:
+            return self.name, self.sha256
+        return DEFAULT, ""
+
     def data_side(self) -> type[DataSide]:
         """The class of its data half, imported.
 

@@ -345,14 +345,14 @@ def test_as_a_program_it_ends_with_2_and_one_sentence_on_bad_data(tmp_path):
     assert event["event"] == "error" and "no such folder" in event["message"]
 
 
-def test_the_preparation_never_loads_tensorflow_or_librosa(corpus, tmp_path):
+def test_the_preparation_never_loads_tensorflow(corpus, tmp_path):
     write_config(corpus(3), tmp_path / "config.toml")
     program = textwrap.dedent("""
         import sys
         from data_worker.preparation.__main__ import main
         if __name__ == "__main__":
             code = main(["--run", sys.argv[1]])
-            heavy = [name for name in ("tensorflow", "librosa", "keras") if name in sys.modules]
+            heavy = [name for name in ("tensorflow", "keras") if name in sys.modules]
             sys.exit(code or len(heavy))
     """)
     (tmp_path / "program.py").write_text(program)

@@ -70,9 +70,10 @@ def test_a_run_of_which_nobody_wrote_it_down_is_one_of_speech(run):
      '{"name": "x", "model": "", "sha256": "", "version": "many", "recipe": null}',
      '{"name": "x", "model": "", "sha256": "", "version": 1, "recipe": [1]}'],
 )  # fmt: skip
-def test_a_damaged_note_is_as_good_as_none(run, content):
+def test_a_damaged_note_is_told_and_can_be_written_anew(run, content):
     run.task.write_bytes(content.encode("latin-1"))
-    assert read_identity(run) == TaskIdentity()
+    assert "is damaged" in refusal(run, SPEECH)
+    check_same_task(run, MINE, accept_edited=True)
 
 
 def test_the_same_task_goes_on(run):

@@ -75,6 +75,13 @@ def test_a_file_with_a_model_alone_trains_on_the_data_of_speech(write):
     assert task.data_side().__name__ == "SpeechData"
 
 
+def test_whose_data_it_is_decides_what_batches_may_be_shared(write):
+    mine = Task.of(write(WHOLE.replace("class Data(", "class NotData("), "model.py"))
+    assert mine.data_identity == Task.of("speech").data_identity == ("speech", "")
+    whole = Task.of(write(WHOLE, "whole.py"))
+    assert whole.data_identity == ("whole.py", whole.sha256)
+
+
 def test_a_file_with_data_alone_has_no_model(write):
     task = Task.of(write(WHOLE.replace("class Model(", "class NotModel(").replace("(Model)", "")))
     with pytest.raises(TaskError, match=r"my_task\.py: has a class Data and no class Model\. The"):
