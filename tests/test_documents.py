@@ -107,6 +107,9 @@ def check(words):
     assert program == "python", f"nothing here knows how to try {program}"
     if rest[0] == "launcher.py":
         return parse_launcher(rest[1:])
+    if rest[0].startswith("examples/"):
+        assert (ROOT / rest[0]).is_file()
+        return None
     if rest[0].startswith("benchmarks/"):
         return check_benchmark(rest[0], rest[1:])
     assert rest[0] == "-m"

@@ -16,9 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from documents import blocks
+
 from shared.config.variables import FAKE_GPUS_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
+OWN_MODEL = ROOT / "docs" / "own-model.md"
 DEADLINE_S = 180
 
 
@@ -227,10 +232,12 @@ def runs(tmp_path_factory, small_corpus, index_cache):
 
 @pytest.fixture
 def checkout(runs, small_corpus):
-    """A folder as the README supposes it: the program, its configurations, and a voice."""
-    for name in ("launcher.py", "configs"):
+    """A folder as the pages suppose it: the program, its examples, a voice, and one's own model."""
+    for name in ("launcher.py", "configs", "examples"):
         (runs.folder / name).symlink_to(ROOT / name)
     (runs.folder / "my-voice").symlink_to(small_corpus)
+    (model,) = (code for code in blocks(OWN_MODEL, "python") if "class Model(ModelSide)" in code)
+    (runs.folder / "my_model.py").write_text(model, encoding="utf-8")
     return runs
 
 

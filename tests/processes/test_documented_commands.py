@@ -31,6 +31,7 @@ from documents import (
 RUN_IN = {
     "train": "test_documented_commands.py",
     "make demo": "test_documented_commands.py",
+    "examples/make_pictures.py": "test_documented_commands.py",
     "check-data": "test_documented_commands.py",  # with --html in test_pages.py
     "report": "test_documented_commands.py",
     "tensorboard.main": "test_documented_commands.py",
@@ -71,6 +72,7 @@ EXAMPLES_RUN_IN = {
     "launcher.run(": "../test_documents.py",
     "saved_model.load(": "test_speak_command.py",
     "load_file(": "test_documented_commands.py",
+    "class Model(ModelSide)": "conftest.py",
 }
 # These are run to their end: below, by hand in test_same_stream.py, and in test_small_data.py.
 TRAINED = (("--init-from",), ("--prepare-only",), ("--run-dir", "--max-minutes"))
@@ -105,6 +107,8 @@ def trained(checkout, undisturbed):
 
 def test_every_way_to_train_is_prepared(checkout):
     shutil.copytree(checkout.corpus, checkout.folder / "my-voice-eval")
+    (pictures,) = documented("examples/make_pictures.py")
+    assert checkout.documented(pictures, "8").wait() == 0
     trained, commands = [the_documented("train", *flags) for flags in TRAINED], {}
     for number, words in enumerate(documented("train")):
         if words not in trained:

@@ -31,7 +31,7 @@ def validate(tmp_path, *arguments):
 
 
 def test_all_five_checks_pass_on_two_fake_gpus_and_leave_nothing_behind(tmp_path):
-    flags = the_documented("validate")[3:]
+    flags = the_documented("validate", "--data-gpu")[3:]
     done = validate(tmp_path, *flags, "--fake-gpus", "2")
     assert done.returncode == 0, done.stdout
     assert re.findall(r"✅ (\d)/5 .*\(\d+\.\d s\)", done.stdout) == ["1", "2", "3", "4", "5"]
