@@ -5,7 +5,6 @@ The training loop touches this only through `queue.get()`, `taken()` and a few c
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import os
@@ -21,6 +20,7 @@ from model_worker.stream import ticket_ledger as ledger_module
 from model_worker.stream.admission import Expected
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
 from model_worker.stream.peer_limits import PeerLimits
+from model_worker.stream.peers import Peer, Refusals, plain
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.devices.cores import free_this_thread
 from shared.errors import ProtocolError
@@ -38,28 +38,7 @@ _STOP_DEADLINE_S = 600.0  # the thread may be waiting for a disk in trouble, and
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
 _WAITING_SAID_EVERY_S = 15.0
 _EXCLUSIONS_PER_MESSAGE = 4000
-_REFUSALS_LOGGED = 20
-_REFUSALS_COUNTED_EVERY_S = 60.0
 _MAX_PEERS = 256
-_MAX_UNMAPPED = 256  # batches of a peer, one after the other; more than can be on their way at once
-
-
-@dataclasses.dataclass
-class _Peer:
-    name: str
-    pid: int
-    sequence: int = 0  # of its last message; a process counts on whatever becomes of a connection
-    memory: str = ""  # the name of its memory that is mapped here
-    num_unmapped: int = 0  # batches in a row that lie in memory that is not mapped here
-    has_delivered: bool = False
-    known_exclusions: int = 0
-    heard_s: float = 0.0
-    asked_s: dict[int, float] = dataclasses.field(default_factory=dict)  # by ticket
-
-    def forget_before(self, batch: int) -> None:
-        """Tickets of batches that are trained: some were taken back, and are never answered."""
-        for number in [number for number in self.asked_s if number < batch]:
-            del self.asked_s[number]
 
 
 class Receiver:
@@ -79,16 +58,14 @@ class Receiver:
         self.exclusions = exclusions
         self.first_worker_s: float | None = None  # when the first data process was let in
         self.num_turns = 0  # of the thread's loop: one that stands still is stuck
-        self.refused: Counter[str] = Counter()
         self._socket = socket
         self._plan = plan
         self._ledger = ledger
         self._expected = expected
         self._on_exclusion = on_exclusion
-        self._peers: dict[bytes, _Peer] = {}
+        self._peers: dict[bytes, Peer] = {}
         self._limits = PeerLimits()
-        self._refusals_told = 0
-        self._refusals_told_s = 0.0
+        self._refusals = Refusals()
         self._alone_since_s = 0.0
         self._taken = 0
         self._taken_lock = threading.Lock()
@@ -128,6 +105,11 @@ class Receiver:
     def queue_depth(self) -> int:
         """Batches here, on the host or on the device, that are not trained yet."""
         return max(0, self._ledger.num_received - self._taken)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How much was refused or dropped, by what it was."""
+        return self._refusals.counts
 
     @property
     def has_ended(self) -> bool:
@@ -174,7 +156,7 @@ class Receiver:
                 os.eventfd_read(self._wake_fd)
             self._note_taken()
             for reason in self._socket.refused_at_the_door():
-                self._note_refusal(reason)
+                self._refusals.note(reason)
             if self._socket.socket in ready:
                 for peer, received in self._socket.receive_waiting():
                     self._handle(peer, received)
@@ -183,7 +165,7 @@ class Receiver:
             if now_s >= next_ping_s:
                 next_ping_s = now_s + _PING_EVERY_S
                 self._ping(now_s)
-                self._tell_refusals(now_s)
+                self._refusals.tell(now_s)
                 self._tell_if_alone(now_s)
                 self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
 
@@ -210,7 +192,7 @@ class Receiver:
         self._limits.forget(peer)
         self._socket.forget(peer)
         if known is not None:
-            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, _plain(reason))
+            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, plain(reason))
             self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
 
     def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
@@ -242,7 +224,7 @@ class Receiver:
     def _bears(self, peer: bytes, what: str = "") -> bool:
         """Note a message that is of no use; False when its sender has been hung up on for it."""
         if what:
-            self.refused[what] += 1
+            self._refusals.counts[what] += 1
         num_bytes = self._socket.last_num_bytes
         if self._limits.bears(peer, peer in self._peers, time.monotonic(), num_bytes):
             return True
@@ -250,22 +232,9 @@ class Receiver:
         return False
 
     def _hang_up(self, peer: bytes) -> None:
-        self.refused["hung up on"] += 1
+        self._refusals.counts["hung up on"] += 1
         self._socket.hang_up_on_sender()
         self._forget(peer, "it sent too many messages of no use")
-
-    def _note_refusal(self, reason: str) -> None:
-        """The first refusals are told one by one, those after them are counted."""
-        self.refused["refused"] += 1
-        if self.refused["refused"] <= _REFUSALS_LOGGED:
-            log.warning("refused a peer: %s", _plain(reason))
-
-    def _tell_refusals(self, now_s: float) -> None:
-        count, since_s = sum(self.refused.values()), now_s - self._refusals_told_s
-        if since_s < _REFUSALS_COUNTED_EVERY_S or count == self._refusals_told:
-            return
-        self._refusals_told, self._refusals_told_s = count, now_s
-        log.info("refused so far: %s", dict(self.refused))
 
     def _tell_if_alone(self, now_s: float) -> None:
         """Whoever started only this side by hand must not wonder what it does."""
@@ -276,9 +245,9 @@ class Receiver:
             log.info("waiting for a data process at %s", self._socket.endpoint)
 
     def _refuse(self, peer: bytes, reason: str) -> None:
-        self._note_refusal(reason)
+        self._refusals.note(reason)
         if self._bears(peer):
-            self._socket.send(peer, messages.Refused(_plain(reason)))
+            self._socket.send(peer, messages.Refused(plain(reason)))
 
     def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
         reason = self._expected.mismatch(received.run, hello)
@@ -297,7 +266,7 @@ class Receiver:
         self._socket.admit_sender()
         if is_new:
             log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
-            self._peers[peer] = _Peer(hello.worker, hello.pid, heard_s=now_s)
+            self._peers[peer] = Peer(hello.worker, hello.pid, heard_s=now_s)
             self._limits.forget(peer)
             self.first_worker_s = self.first_worker_s or now_s
             if received.session == self._socket.session:
@@ -371,11 +340,9 @@ class Receiver:
 
         It comes without arrays then. One that never had any would do so for ever, and is refused.
         """
-        known = self._peers[peer]
         if message.arrays or not self._ledger.is_held_by(peer, message.batch):
             return False
-        known.num_unmapped += 1
-        return known.num_unmapped <= _MAX_UNMAPPED
+        return self._peers[peer].bears_unmapped()
 
     def _ask_for_memory(self, peer: bytes) -> None:
         """Have a peer offer its memory anew, and make again what it handed over in the old one.
@@ -395,9 +362,7 @@ class Receiver:
 
     def _note_first(self, peer: bytes) -> None:
         known = self._peers[peer]
-        known.num_unmapped = 0
-        if not known.has_delivered:
-            known.has_delivered = True
+        if known.is_first_delivery():
             log.info("first batch of data process %s (pid %d)", known.name, known.pid)
 
     def _wrong_arrays(self, peer: bytes, message: messages.BatchReady) -> str | None:
@@ -421,7 +386,7 @@ class Receiver:
         if self._plan.contains(message.batch, message.row, exclusions):
             exclusions = exclusions.with_added(message.row, message.batch)
         if exclusions is not self.exclusions:
-            self._on_exclusion(message.row, message.batch, _plain(message.reason))
+            self._on_exclusion(message.row, message.batch, plain(message.reason))
         affected = frozenset(
             n
             for n in self._ledger.in_flight()
@@ -458,11 +423,6 @@ class Receiver:
             known.known_exclusions += len(entries)
         known.asked_s[batch] = time.monotonic()
         return self._socket.send(peer, messages.MakeBatch(batch, version))
-
-
-def _plain(text: str) -> str:
-    """Words from outside as they may stand in a log or on a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text[:1000])
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import pytest
 import zmq
 
 from model_worker.stream import admission
+from model_worker.stream import peers as peers_module
 from model_worker.stream import receiver as receiver_module
 from model_worker.stream.admission import Expected
 from model_worker.stream.batch_queue import StreamEnded
@@ -379,7 +380,7 @@ def test_batches_in_memory_that_is_not_mapped_any_more_are_asked_for_again(
 
 
 def test_a_peer_that_never_sends_arrays_is_refused_in_the_end(start, monkeypatch):
-    monkeypatch.setattr(receiver_module, "_MAX_UNMAPPED", 3)
+    monkeypatch.setattr(peers_module, "_MAX_UNMAPPED", 3)
     setup = start(limit=1)
     peer = setup.peer().join()
     for _ in range(3):
