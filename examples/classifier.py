@@ -42,7 +42,7 @@ class Model(ModelSide):
         layers = [keras.layers.Input((SIZE, SIZE, 3))]
         for filters in (16, 32, 64):
             layers += [keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False),
-                       keras.layers.BatchNormalization(), keras.layers.ReLU()]  # fmt: skip
+                       keras.layers.BatchNormalization(momentum=0.9), keras.layers.ReLU()]  # fmt: skip
         layers += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dropout(0.1),
                    keras.layers.Dense(len(facts.groups))]  # fmt: skip
         return keras.Sequential(layers)
