@@ -28,7 +28,7 @@ class BatchQueue:
     """Holds batches by number and gives them out in order. Bounded by whoever issues tickets.
 
     Its cursor `_next` only ever goes forward, and stops at the first number that is not here. That
-    makes `discard` safe: an utterance is excluded for a batch that could not be made, which is not
+    makes `discard` safe: an example is excluded for a batch that could not be made, which is not
     here, and only batches after it are discarded. So none of those has left the queue, and none can
     be on the device already.
     """

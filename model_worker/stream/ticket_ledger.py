@@ -78,7 +78,7 @@ class BatchTaken:
 class ExampleExcluded:
     """Exclusions are now at `version`; the `affected` batches must be made (again) with it.
 
-    The first of them is the one that could not be made for the utterance's sake, and is outstanding.
+    The first of them is the one that could not be made for the example's sake, and is outstanding.
     """
 
     version: int
@@ -134,7 +134,7 @@ class Drop:
 
 @dataclasses.dataclass(frozen=True)
 class Recall:
-    """Throw away a batch that was accepted: an utterance in it has been excluded since."""
+    """Throw away a batch that was accepted: an example in it has been excluded since."""
 
     batch: int
 

@@ -61,7 +61,7 @@ class Lane:
         self._now = now
         self.shares: deque[float] = deque(maxlen=_HISTORY_S)
         self.memory_mb = 0
-        self.cached = self.to_cache = 0  # utterances whose features need not be made again, of all
+        self.cached = self.to_cache = 0  # examples whose features need not be made again, of all
         self._phase, self._since_s = STARTING, now()
 
     def enter(self, phase: str) -> None:

@@ -116,7 +116,7 @@ def _facts(story: RunStory) -> str:
             )
         pairs.append((f"{_wait_share(story):.1%}", "of its time waiting for data"))
     pairs += [
-        (f"{len(story.quarantine):,}", "utterances left out"),
+        (f"{len(story.quarantine):,}", "examples left out"),
         (f"{len(story.restarts):,}", "restarts of a process"),
     ]
     return facts(pairs)
@@ -179,7 +179,7 @@ def _quarantine(records: list[dict]) -> str:
         for r in records[:_MOST_ROWS]
     ]
     if not rows:
-        return section("Left out", paragraph("Every utterance was used.", "soft"))
+        return section("Left out", paragraph("Every example was used.", "soft"))
     more = _and_more(len(records), "quarantine.jsonl")
     titles = ("line", "id", "file", "kind", "reason", "from batch")
     listed = table(titles, rows)

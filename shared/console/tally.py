@@ -6,14 +6,14 @@ from shared.worker.reports import LineKind
 
 
 class Tally:
-    """Utterances that are left out, and processes that were started again."""
+    """Examples that are left out, and processes that were started again."""
 
     def __init__(self, left_out: int):
         """`left_out`: those that the preparation named."""
         self._left_out, self._restarts = left_out, 0
 
     def note_line(self, kind: LineKind) -> None:
-        """Count a line that was said, if it tells of an utterance that is left out."""
+        """Count a line that was said, if it tells of an example that is left out."""
         self._left_out += kind is LineKind.LEFT_OUT
 
     def note_restart(self) -> None:

@@ -1,4 +1,4 @@
-"""The utterances that are no longer used, and the batch from which each of them counts."""
+"""The examples that are no longer used, and the batch from which each of them counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which utterances a data process is decoding, in memory that outlives it.
+"""Which examples a data process is decoding, in memory that outlives it.
 
 The launcher reads it at the death of the data process. One that was started by hand has nobody who
 does, so its record is a file of the run directory, locked for as long as the process lives: whoever

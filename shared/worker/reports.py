@@ -29,7 +29,7 @@ class LineKind(enum.StrEnum):
 
     STORY = "story"
     STEP = "step"  # how far the run is; a live view shows that itself
-    LEFT_OUT = "left out"  # one more utterance is not used any more
+    LEFT_OUT = "left out"  # one more example is not used any more
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Busy:
 
     share: float
     memory_mb: int = 0
-    cached: int = 0  # of a data worker: utterances whose features need not be made again
+    cached: int = 0  # of a data worker: examples whose features need not be made again
     to_cache: int = 0  # of so many
     queue_depth: int | None = None  # of the model worker
 
