@@ -13,9 +13,9 @@ TASKS = {"speech", "vocoder"}  # the rooms that are not the engine's
 OF_SPEECH = {
     "shared/commands/check_data.py",
     "shared/commands/demo.py",
+    "shared/commands/demo_corpus.py",
     "shared/commands/export.py",
     "shared/commands/speak.py",
-    "shared/commands/validate/demo_corpus.py",
     "shared/console/data_page.py",
     "shared/console/data_text.py",
 }

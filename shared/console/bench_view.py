@@ -24,13 +24,17 @@ _ROOM_FOR_WORDS = 0.3  # of the picture's width
 _INK, _SOFT = "#1d2126", "#5d6670"
 
 
+def _what_of(found: dict) -> str:
+    """The task, and its size where it comes in several."""
+    return f"{found['task']} {found['model_size']}".rstrip()
+
+
 def table_of(found: dict) -> Iterator[str]:
     """Lines for the terminal; none is wider than 80."""
     yield ""
-    yield (
-        f"{found['utterances']:,} utterances, {found['hours']:.2f} h · model "
-        f"{found['model_size']} · batch {found['batch_size']} · cache {found['cache']}"
-    )
+    details = f", {found['details']}" if found["details"] else ""
+    yield f"{found['examples']:,} {found['noun']}{details}"
+    yield f"{_what_of(found)} · batch {found['batch_size']} · cache {found['cache']}"
     gpus = ", ".join(found["gpus"]) or "no GPU"
     yield f"{found['cores']} cores, {gpus}"
     yield ""
@@ -92,7 +96,7 @@ def picture_of(found: dict) -> bytes:
             color=_SOFT,
         )
         title = (
-            f"{found['utterances']:,} utterances, model {found['model_size']}, "
+            f"{found['examples']:,} {found['noun']}, {_what_of(found)}, "
             f"batch {found['batch_size']}, {found['cores']} cores, "
             f"{', '.join(found['gpus']) or 'no GPU'}"
         )

@@ -7,7 +7,6 @@ import math
 # Less than this is within what two measurements of the same thing differ by.
 _NOTICEABLE = 1.05
 _IMPOSSIBLE = 1.1
-_FEATURE_BYTES_PER_FRAME = 82 * 4  # 80 mel bins, energy and pitch, float32
 
 
 def limit_of(parts: dict[str, dict]) -> float:
@@ -64,18 +63,20 @@ def _of_the_slower_side(parts: dict[str, dict], found: dict) -> tuple[list[str],
         return [], ["Both sides are equally fast."]
     times = f"{model / data:.1f} ×"
     why = [f"Making batches is the limit in the first epoch: the model could take {times} as much."]
-    needed_mb = math.ceil(found["frames"] * _FEATURE_BYTES_PER_FRAME / 2**20)
+    needed_mb = found["epoch_megabytes"]
     if needed_mb <= found["cache_megabytes"]:
         why.append(
             f"From the second epoch on the features come out of memory: all of them take "
-            f"{needed_mb:,} MB, and --cache-megabytes allows {found['cache_megabytes']:,}."
+            f"at most {needed_mb:,} MB, and --cache-megabytes allows {found['cache_megabytes']:,}."
         )
         return [], why
     if needed_mb <= found["memory_megabytes"] / 2:
         why.append(
-            f"All features take {needed_mb:,} MB, more than --cache-megabytes allows, and "
+            f"All features take up to {needed_mb:,} MB, more than --cache-megabytes allows, and "
             f"there is memory for them: {found['memory_megabytes']:,} MB."
         )
         return ["--cache-megabytes", str(needed_mb)], why
-    why.append(f"All features take {needed_mb:,} MB, too much for memory; a disk can hold them.")
+    why.append(
+        f"All features take up to {needed_mb:,} MB, too much for memory; a disk can hold them."
+    )
     return ["--cache", "disk", "--cache-megabytes", str(needed_mb)], why

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from shared.commands.bench.runs import PARTS_IN_WORDS, BenchRun
+from shared.commands.demo_corpus import make_demo_corpus
 from shared.commands.train import check_data_folders
 from shared.config.flags import (
     PlainParser,
@@ -25,11 +25,11 @@ from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.diagnosis.bench_advice import advise, limit_of
-from shared.errors import ConfigError, TandemError
-from shared.launching.places import child_environment
+from shared.errors import ConfigError, InputError
 from shared.run.files import make_folder, write_file
+from shared.task.registry import Task
 
-_NUM_UTTERANCES = 400
+_NUM_CLIPS = 400
 
 
 def main(arguments: list[str]) -> int:
@@ -74,8 +74,9 @@ def bench_parser() -> PlainParser:
         metavar="N",
         help="believe in this many GPUs and use shares of the CPU instead",
     )
+    parser.add_argument("--task", metavar="FILE", help="measure this task instead: FILE.py")
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
-    add_option_flags(parser, ("data", "model"))
+    add_option_flags(parser, ("data", "task", "model"))
     return parser
 
 
@@ -90,6 +91,8 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
         raise ConfigError(f"--seconds {flags.seconds:g}: expected 1 to 3600.")
     if flags.fake_gpus is not None:
         flags.values["run"] = {"fake_gpus": number_of_fake_gpus(flags.fake_gpus)}
+    if flags.task is not None:
+        flags.values.setdefault("run", {})["task"] = flags.task
     config = resolve_config(flags)
     in_file = read_values(Path(flags.config)) if flags.config else {}
     if not any("cache" in values.get("data", {}) for values in (flags.values, in_file)):
@@ -120,24 +123,13 @@ def _with_data(config: Config, out: Path, say: Callable[[str], None]) -> Config:
     """The configuration with a data set: the user's, or one that is spoken here."""
     if config.data.train_data:
         return config
-    corpus = out / "corpus"
-    say(f"🎙  No --train-data: speaking {_NUM_UTTERANCES} sentences with espeak-ng into {corpus}")
-    made = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "data_worker.speech.demo.corpus",
-            "--out",
-            str(corpus),
-            "--num",
-            str(_NUM_UTTERANCES),
-        ],
-        env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        raise TandemError(made.stderr.decode(errors="replace").strip().removeprefix("❌ "))
+    task = Task.of(config.run.task)
+    if task.has_data:
+        raise InputError(
+            f"{task.name} has a data side of its own: name its data with --train-data DIR."
+        )
+    say(f"🎙  No --train-data: speaking {_NUM_CLIPS} sentences with espeak-ng into {out / 'corpus'}")
+    corpus = make_demo_corpus(out, _NUM_CLIPS, num_voices=3)
     return dataclasses.replace(
         config, data=dataclasses.replace(config.data, train_data=str(corpus))
     )
@@ -180,14 +172,16 @@ def measure(
     found = {
         "seconds": seconds,
         "data": config.data.train_data,
-        "utterances": summary["usable"],
-        "hours": summary["hours"],
-        "frames": _num_frames(out / "single"),
+        "examples": summary["usable"],
+        "noun": summary["noun"],
+        "details": summary["details"],
+        "epoch_megabytes": _epoch_megabytes(out / "single", config.run.task),
         "gpus": [gpu.name for gpu in gpus],
         "fake_gpus": config.run.fake_gpus,
         "cores": len(os.sched_getaffinity(0)),
         "memory_megabytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
-        "model_size": config.task.model_size,
+        "task": config.run.task,
+        "model_size": config.task.model_size if Task.of(config.run.task).is_built_in else "",
         "batch_size": config.data.batch_size,
         "unit": modes[0]["unit"],
         "buffer_size": config.data.pipeline_buffer_size,
@@ -209,8 +203,13 @@ def _gpu_flags(data) -> list[str]:
     return ["--data-gpu", ",".join(map(str, data.data_gpu)), "--model-gpu", str(data.model_gpu)]
 
 
-def _num_frames(run: Path) -> int:
+def _epoch_megabytes(run: Path, task: str) -> int:
+    """What all batches of an epoch take: at least what a cache of all their features would."""
+    from shared.config.toml_file import load_config
     from shared.plan.index import Index
+    from shared.plan.plan_of_run import plan_of
     from shared.run.directory import RunDirectory
 
-    return int(Index.load(RunDirectory(run).index).num_frames.sum())
+    directory = RunDirectory(run)
+    plan = plan_of(load_config(directory.config, task), Index.load(directory.index))
+    return math.ceil(sum(map(plan.nbytes, range(plan.batches_per_epoch))) / 2**20)

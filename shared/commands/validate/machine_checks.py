@@ -8,8 +8,8 @@ import json
 import time
 from pathlib import Path
 
+from shared.commands.demo_corpus import make_demo_corpus
 from shared.commands.validate.check_children import CheckChildren
-from shared.commands.validate.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import Misplaced, misplaced, not_apart
@@ -86,7 +86,7 @@ def prepared_run(
 ) -> tuple[RunDirectory, Config]:
     """A tiny corpus, spoken here, and a prepared run of three steps on it."""
     try:
-        corpus = make_demo_corpus(folder)
+        corpus = make_demo_corpus(folder, num_clips=32, num_voices=2)
     except TandemError as error:
         raise CheckFailed(
             str(error), "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named."

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from shared.commands.validate.demo_corpus import make_demo_corpus
+from shared.commands.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.console.say import say_plainly
@@ -71,7 +71,7 @@ def _prepared(
             raise InputError(
                 f"{task.name} has a data side of its own: name its data with --train-data DIR."
             )
-        data = str(make_demo_corpus(folder))
+        data = str(make_demo_corpus(folder, num_clips=32, num_voices=2))
     elif not Path(data).exists():
         raise InputError(f"--train-data {data}: there is no such folder.")
     config = Config(

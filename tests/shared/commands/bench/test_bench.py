@@ -106,8 +106,8 @@ def found(single, multi=None, data=300.0, model=200.0, **other):
         mode.update(share_of_limit=0.5, model_gpu_busy=[0.9, 1.0, 1.0, 1.0, 1.0, 1.0])
     return {
         "modes": modes, "limits": limits, "no_multi_gpu": "it needs two GPUs, found 1",
-        "buffer_size": 50, "frames": 1_000_000, "cache_megabytes": 2048, "fake_gpus": 0,
-        "memory_megabytes": 16_000, "utterances": 400, "hours": 3.0, "model_size": "small",
+        "buffer_size": 50, "epoch_megabytes": 313, "cache_megabytes": 2048, "fake_gpus": 0,
+        "memory_megabytes": 16_000, "examples": 400, "noun": "clips", "details": "3.0 h", "task": "speech", "model_size": "small",
         "batch_size": 32, "unit": "s of audio", "cores": 8, "gpus": ["A", "B"], "cache": "off", **other,
     }  # fmt: skip
 
@@ -132,15 +132,15 @@ def test_what_was_not_measured_is_said():
 
 
 @pytest.mark.parametrize(
-    ("frames", "flags"),
+    ("epoch_megabytes", "flags"),
     [
-        (1_000_000, []),  # 313 MB: the cache holds them as it is
-        (10_000_000, ["--cache-megabytes", "3129"]),
-        (100_000_000, ["--cache", "disk", "--cache-megabytes", "31281"]),
+        (313, []),  # the cache holds them as it is
+        (3129, ["--cache-megabytes", "3129"]),
+        (31281, ["--cache", "disk", "--cache-megabytes", "31281"]),
     ],
 )
-def test_a_slow_data_side_is_told_how_much_to_keep(frames, flags):
-    advice = advise(found(90.0, data=100.0, frames=frames))
+def test_a_slow_data_side_is_told_how_much_to_keep(epoch_megabytes, flags):
+    advice = advise(found(90.0, data=100.0, epoch_megabytes=epoch_megabytes))
     assert advice["flags"] == flags
     assert "Making batches is the limit" in advice["why"][1]
 

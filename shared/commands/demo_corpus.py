@@ -1,4 +1,4 @@
-"""A tiny corpus, spoken here, for checks that need some data."""
+"""A small corpus, spoken here, for commands that need some data and were given none."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 from shared.errors import TandemError
 from shared.launching.places import child_environment
 
-_NUM_UTTERANCES = 32
 
-
-def make_demo_corpus(folder: Path) -> Path:
+def make_demo_corpus(folder: Path, num_clips: int, num_voices: int) -> Path:
     """Speak it into a folder of that folder.
 
     Raises:
@@ -21,7 +19,7 @@ def make_demo_corpus(folder: Path) -> Path:
     corpus = folder / "corpus"
     command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
     made = subprocess.run(
-        [*command, "--num", str(_NUM_UTTERANCES), "--voices", "2"],
+        [*command, "--num", str(num_clips), "--voices", str(num_voices)],
         env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
         capture_output=True,
         check=False,
