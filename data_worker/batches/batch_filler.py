@@ -50,7 +50,7 @@ class BatchFiller:
         companions = self._companions(plan, features, raws)
         for slot, row in enumerate(plan.rows.tolist()):
             if row != FILLER:
-                example = self._example_of(row)
+                example = self._example_of(row).in_batch(int(plan.draws[slot]))
                 parts = self._task.row(example, features[row], companions.get(slot))
                 self._write(arrays, slot, parts, declared, example)
                 arrays[WEIGHT][slot] = 1.0

@@ -161,6 +161,7 @@ class _Trial:
             rows=plan.rows[order],
             companions=plan.companions[order],
             companion_offsets=plan.companion_offsets[order],
+            draws=plan.draws[order],
         )
         self._compare_batches("in another order", plan, whole, turned, self.made(turned))
         for row in few:
@@ -203,7 +204,8 @@ class _Trial:
         raise TaskError(
             f"{place_of(getattr(self._task, method))}: {what} of example "
             f"{self._example_of(row).id} is another {words}. It must hang on the example alone: no "
-            "random numbers, no clock, nothing of the other examples of its batch."
+            "random numbers, no clock, nothing of the other examples of its batch. In row(), "
+            "random numbers follow from example.draw."
         )
 
 
@@ -218,7 +220,11 @@ def _alone(plan: BatchPlan, row: int) -> BatchPlan:
     offsets = np.zeros_like(plan.companion_offsets)
     rows[0], companions[0] = row, plan.companions[slot]
     offsets[0] = plan.companion_offsets[slot]
-    return dataclasses.replace(plan, rows=rows, companions=companions, companion_offsets=offsets)
+    draws = np.zeros_like(plan.draws)
+    draws[0] = plan.draws[slot]
+    return dataclasses.replace(
+        plan, rows=rows, companions=companions, companion_offsets=offsets, draws=draws
+    )
 
 
 def same(one: Any, other: Any) -> bool:

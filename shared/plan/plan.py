@@ -1,8 +1,7 @@
 """The plan: what is in batch n of the stream, computed from the index and nothing else.
 
-Random numbers here are hashes of (seed, purpose, context, counter), not draws from a generator:
-any of them can be had without those before it, which makes the plan seekable, and they are the same
-on every platform and with every version of numpy.
+Random numbers here are hashes of (seed, purpose, context, counter), not draws from a generator, which
+makes the plan seekable.
 """
 
 import copy
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared.errors import ConfigError, DataError
+from shared.hashing import as_uniform, hash_counters
 from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
 from shared.plan.exclusions import Exclusions
 from shared.plan.stream_layout import StreamLayout
@@ -31,28 +31,7 @@ CACHED_EPOCHS = 2
 
 # One number per use, so that two uses with the same seed and context have nothing in common.
 _ROW_ORDER, _BATCH_ORDER, _COMPANION, _COMPANION_OFFSET, _SUBSTITUTE, _OTHER_COMPANION = range(1, 7)
-_WORD = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-
-
-def _mix(word):
-    """The finaliser of SplitMix64, a bijection of 64-bit words; Python int or uint64 array."""
-    if isinstance(word, int):
-        word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD
-        return word ^ (word >> 31)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-def hash_counters(seed: int, purpose: int, context: int, counters: np.ndarray) -> np.ndarray:
-    """Hashes integers ≥ 0, (n,), into uint64 (n,); distinct counters give distinct hashes."""
-    state = 0
-    for part in (seed, purpose, context):
-        state = _mix((state + _GOLDEN) & _WORD ^ int(part) & _WORD)
-    counters = np.asarray(counters).astype(np.uint64)
-    return _mix((counters + np.uint64(1)) * np.uint64(_GOLDEN) + np.uint64(state))
+_DRAW = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +46,7 @@ class BatchPlan:
         when everything that could be here is excluded.
     companions: int64 (rows,), another row of each row's group; FILLER where there is none.
     companion_offsets: float64 (rows,) in [0, 1), each companion's own random number.
+    draws: uint64 (rows,), each row's own random number of this epoch; the same in every validation.
     """
 
     index: int
@@ -77,6 +57,7 @@ class BatchPlan:
     rows: np.ndarray
     companions: np.ndarray
     companion_offsets: np.ndarray
+    draws: np.ndarray
 
     def contains(self, row: int) -> bool:
         """Whether the batch needs the file of `row`, for itself or as a companion."""
@@ -214,20 +195,20 @@ class Plan:
             epoch, within = divmod(place.number, self.batches_per_epoch)
             batches, bucket_of_batch = self._epoch(epoch)
             planned, bucket = batches[within], int(bucket_of_batch[within])
-            companion_epoch = epoch + 1
+            hashed_epoch = epoch + 1
         else:
             planned = self._validation_batches[place.number]
             bucket = int(self._bucket_of_row[planned[0]])
             num_trained = self.layout.num_train_batches_before(n)
             epoch = max(num_trained - 1, 0) // self.batches_per_epoch
-            companion_epoch = 0  # the same in every validation, or their losses don't compare
+            hashed_epoch = 0  # the same in every validation, or their losses don't compare
 
         rows = planned.copy()
         if exclusions.version:
             for slot, row in enumerate(planned.tolist()):
                 if row != FILLER and exclusions.excludes(row, n):
                     rows[slot] = self._substitute(n, slot, planned, exclusions)
-        companions, offsets = self._companions(n, rows, companion_epoch, exclusions)
+        companions, offsets = self._companions(n, rows, hashed_epoch, exclusions)
         return BatchPlan(
             index=n,
             kind=place.kind,
@@ -237,6 +218,7 @@ class Plan:
             rows=rows,
             companions=companions,
             companion_offsets=offsets,
+            draws=hash_counters(self.seed, _DRAW, hashed_epoch, np.maximum(rows, 0)),
         )
 
     def shape(self, n: int) -> BatchShape:
@@ -353,7 +335,7 @@ class Plan:
                 other = exclusions.first_usable(others, start, n, taken={row})
                 companions[slot] = row if other is None else other
         hashes = hash_counters(self.seed, _COMPANION_OFFSET, epoch, rows[real])
-        offsets[real] = (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        offsets[real] = as_uniform(hashes)
         return companions, offsets
 
     def _hashed_start(self, n: int, slot: int, purpose: int) -> int:

@@ -185,7 +185,11 @@ class DataSide:
         return [next(made) if each.features is None else each.features for each in wanted]
 
     def row(self, example: Indexed, features: Any, companion: Any | None) -> dict[str, Any]:
-        """One example's part of each array in `arrays`, without the padding."""
+        """One example's part of each array in `arrays`, without the padding.
+
+        What is to differ from epoch to epoch, such as where a crop begins, follows from
+        `example.draw` or `example.uniform`.
+        """
         raise NotImplementedError
 
     def warm_up(self, shape: BatchShape) -> None:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from shared.errors import TaskError
+from shared.hashing import as_uniform, hash_counters
+
 if TYPE_CHECKING:
     from shared.plan.index import Index
 
@@ -137,12 +140,39 @@ class Corpus:
 class Indexed:
     """One example of a run's index, as the data process hands it to a task."""
 
-    __slots__ = ("index", "path", "row")
+    __slots__ = ("_draw", "index", "path", "row")
 
-    def __init__(self, index: Index, row: int, path: Path):
+    def __init__(self, index: Index, row: int, path: Path, draw: int | None = None):
+        """`draw`: this batch's own random number for it, where there is a batch."""
         self.index = index
         self.row = row
         self.path = path
+        self._draw = draw
+
+    def in_batch(self, draw: int) -> Indexed:
+        """The same example as `row` gets it, with the random number that it has there."""
+        return Indexed(self.index, self.row, self.path, draw)
+
+    @property
+    def draw(self) -> int:
+        """A random number of 64 bits, for `row` alone: another one in each epoch.
+
+        A hash of the run's seed, the epoch and the example, so a batch is the same whoever makes it;
+        in every validation the same. `numpy.random.default_rng(example.draw)` goes on from there.
+
+        Raises:
+            TaskError: it was asked for where no batch is being made.
+        """
+        if self._draw is None:
+            raise TaskError(
+                f"Example {self.id} was asked for its draw outside of row(). What read() and "
+                "features() return is kept for later epochs, so it can't be random."
+            )
+        return self._draw
+
+    def uniform(self, count: int) -> np.ndarray:
+        """`count` random numbers in [0, 1) that follow from `draw`, float64 (count,)."""
+        return as_uniform(hash_counters(self.draw, 0, 0, np.arange(count)))
 
     @property
     def id(self) -> str:

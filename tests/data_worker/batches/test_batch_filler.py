@@ -1,5 +1,6 @@
 """What a task returns is held against what it declares, and told with the method's file and line."""
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import ClassVar
@@ -264,3 +265,32 @@ def test_a_task_without_lengths_and_companions_needs_neither():
     np.testing.assert_array_equal(
         filler.fill(batch, {}, raws)["x"], np.stack([batch.rows, -batch.rows], axis=1)
     )
+
+
+def test_a_row_that_crops_by_its_draw_is_another_each_epoch_and_the_same_in_any_place():
+    class Cropping(DataSide):
+        arrays: ClassVar = {"x": Array("float32", 2)}
+
+        def row(self, example, features, companion):
+            start = int(example.uniform(1)[0] * 1000)
+            return {"x": [start, np.random.default_rng(example.draw).random()]}
+
+    task = Cropping(None)
+    filler, plan = BatchFiller(task, example_of, NoCache()), plan_of(task, batch_size=NUM_ROWS)
+
+    def made(batch):
+        arrays = filler.fill(batch, {}, {row: raw_of(row) for row in range(NUM_ROWS)})
+        return dict(zip(arrays["rows"].tolist(), map(bytes, arrays["x"]), strict=True))
+
+    first, second = plan.batch(0), plan.batch(1)
+    turned = dataclasses.replace(first, rows=first.rows[::-1], draws=first.draws[::-1])
+    assert made(first) == made(first) == made(turned)
+    assert all(made(first)[row] != made(second)[row] for row in range(NUM_ROWS))
+
+
+def test_what_is_kept_for_later_epochs_can_not_be_random():
+    class Random(Counting):
+        def companions(self, wanted, shape):
+            return [each.example.draw for each in wanted]
+
+    assert "asked for its draw outside of row()" in said_of(Random(None))

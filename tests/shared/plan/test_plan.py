@@ -77,6 +77,7 @@ def everything(batch):
         batch.rows.tolist(),
         batch.companions.tolist(),
         batch.companion_offsets.tolist(),
+        batch.draws.tolist(),
     )
 
 
@@ -516,6 +517,31 @@ def test_a_plan_without_companions_has_none_and_the_same_rows():
         real = other.rows != FILLER
         assert (other.companions[real] % 3 == other.rows[real] % 3).all()
         assert (other.companions[real] != other.rows[real]).all()
+
+
+def test_every_row_has_its_own_draw_in_each_epoch_and_one_for_all_validations():
+    plan = flat_plan(num_rows=60, validate_every_batches=flat_plan(num_rows=60).batches_per_epoch)
+    draws = {}
+    for n in range(3 * (plan.batches_per_epoch + plan.num_validation_batches)):
+        batch = plan.batch(n)
+        for row, draw in zip(batch.rows.tolist(), batch.draws.tolist(), strict=True):
+            if row != FILLER:
+                draws.setdefault((batch.kind, row), []).append(draw)
+    for (kind, _), found in draws.items():
+        assert len(found) == 3 and len(set(found)) == (3 if kind == "train" else 1)
+    assert len({kind for kind, _ in draws}) == 2
+    everywhere = [draw for found in draws.values() for draw in set(found)]
+    assert len(set(everywhere)) == len(everywhere)
+
+
+def test_an_exclusion_leaves_the_draws_of_all_other_rows():
+    plan = flat_plan()
+    for n in range(plan.batches_per_epoch):
+        usual = plan.batch(n)
+        other = plan.batch(n, Exclusions().with_added(int(usual.rows[0]), 0))
+        assert usual.rows[0] != other.rows[0]
+        np.testing.assert_array_equal(usual.rows[1:], other.rows[1:])
+        np.testing.assert_array_equal(usual.draws[1:], other.draws[1:])
 
 
 def test_an_exclusion_of_a_plan_without_lengths_is_substituted():
