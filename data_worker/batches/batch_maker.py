@@ -156,7 +156,7 @@ class BatchMaker:
         reading_ms = decoding_ms = 0.0
         for row, future in job.read.items():
             try:
-                read = self._wait_for(row, future)
+                read = self._wait_for(future)
             except ReadError as error:
                 return FailedRow(job.plan.index, row, str(error))
             if read.features is not None:
@@ -197,7 +197,7 @@ class BatchMaker:
         )
         return MadeBatch(job.plan.index, job.version, arrays, made, job.submitted_s, done_s)
 
-    def _wait_for(self, row: int, future: Future[ReadExample]) -> ReadExample:
+    def _wait_for(self, future: Future[ReadExample]) -> ReadExample:
         """What is read of a row. Where the task has patience for it, a slow one is no hang.
 
         Raises:
@@ -209,9 +209,7 @@ class BatchMaker:
             try:
                 return future.result(_LOOK_EVERY_S)
             except TimeoutError:
-                reading_s = self._readers.reading_s(row)
-                if reading_s is not None and reading_s > self._patience_s:
-                    raise ReadError(self._readers.give_up(row)) from None
+                self._readers.give_up_slow(self._patience_s)
                 self._on_progress()
 
     def _tune(self, waited_ms: float, worked_ms: float) -> None:

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.errors import ReadError
 from shared.task.users_file import place_in_stack
@@ -28,6 +28,14 @@ class ReadExample:
     features: Any | None
     reading_ms: float
     decoding_ms: float
+
+
+class _Reading(NamedTuple):
+    """A row that a thread is reading, for whom, and since when."""
+
+    row: int
+    future: Future[ReadExample]
+    since_s: float
 
 
 class ReaderPool:
@@ -60,7 +68,7 @@ class ReaderPool:
         self._failed: dict[int, tuple[str, float]] = {}  # by row, why, and until when it counts
         self._wanted: queue.SimpleQueue = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._at: dict[int, tuple[threading.Thread, float]] = {}  # by row, who reads it since when
+        self._at: dict[threading.Thread, _Reading] = {}  # what each is reading
         self.grow_to(num_threads)
 
     @property
@@ -78,27 +86,25 @@ class ReaderPool:
         thread.start()
         return thread
 
-    def reading_s(self, row: int) -> float | None:
-        """For how long a row is being read; None while nobody has begun."""
-        thread_and_since = self._at.get(row)
-        return thread_and_since and time.monotonic() - thread_and_since[1]
+    def give_up_slow(self, patience_s: float) -> None:
+        """Leave rows that are read for longer than this to their threads, which others replace.
 
-    def give_up(self, row: int) -> str:
-        """Leave a row that is read for too long to its thread; another takes that one's place.
-
-        Returns:
-            Where the thread stands, in words.
+        All of them, wanted at once or not: readers that are all stuck serve nobody. Who waits for
+        such a row is told where its thread stands.
         """
-        thread, since_s = self._at.pop(row)
-        frame = sys._current_frames().get(thread.ident or 0)
-        place = place_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
-        reason = f"{place}did not come back within {time.monotonic() - since_s:.0f} s"
-        self._failed[row] = reason, time.monotonic() + _REMEMBERED_S
-        if thread in self._threads:
-            slot = self._threads.index(thread)
-            self._record.end(slot)
-            self._threads[slot] = self._started(slot)
-        return reason
+        for thread, reading in list(self._at.items()):
+            spent_s = time.monotonic() - reading.since_s
+            if spent_s <= patience_s or self._at.pop(thread, None) is None:
+                continue
+            frame = sys._current_frames().get(thread.ident or 0)
+            place = place_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
+            reason = f"{place}did not come back within {spent_s:.0f} s"
+            self._failed[reading.row] = reason, time.monotonic() + _REMEMBERED_S
+            reading.future.set_exception(ReadError(reason))
+            if thread in self._threads:
+                slot = self._threads.index(thread)
+                self._record.end(slot)
+                self._threads[slot] = self._started(slot)
 
     def read(self, row: int) -> Future[ReadExample]:
         """The example, in time; an ReadError when it can't be had."""
@@ -121,13 +127,19 @@ class ReaderPool:
             row, future = item
             if not future.set_running_or_notify_cancel():
                 continue
-            self._at[row] = me, time.monotonic()
+            self._at[me] = _Reading(row, future, time.monotonic())
+            found: ReadExample | None = None
+            failure: BaseException | None = None
             try:
-                future.set_result(self._read_on_record(slot, row))
+                found = self._read_on_record(slot, row)
             except BaseException as error:
-                future.set_exception(error)
-            if self._at.pop(row, None) is None:
+                failure = error
+            if self._at.pop(me, None) is None:
                 return  # it was given up, and another reads in this one's place
+            if failure is not None:
+                future.set_exception(failure)
+            else:
+                future.set_result(found)
             self._on_progress()
 
     def _read_on_record(self, slot: int, row: int) -> ReadExample:
@@ -139,7 +151,8 @@ class ReaderPool:
             self._failed[row] = str(error), time.monotonic() + _REMEMBERED_S
             raise
         finally:
-            self._record.end(slot)
+            if threading.current_thread() in self._at:  # else the slot is another's by now
+                self._record.end(slot)
 
     def _raise_known_failure(self, row: int) -> None:
         reason, until_s = self._failed.get(row, ("", 0.0))

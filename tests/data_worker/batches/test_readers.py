@@ -278,3 +278,31 @@ def test_more_readers_only_where_they_help(waited_share, cores_busy, expected):
 
 def test_the_number_of_readers_has_a_maximum():
     assert next_reader_count(48, 64, 1.0, 0.0) == 64
+
+
+def test_readers_that_are_all_stuck_are_replaced_whoever_waits(make_pool):
+    """Rows that nobody waits for yet hold the readers; what is waited for comes behind them."""
+    stuck, go_on, began = {0, 1}, threading.Event(), threading.Semaphore(0)
+
+    def load(row, fetched):
+        began.release()
+        if row in stuck:
+            assert go_on.wait(DEADLINE_S)
+        return row
+
+    pool = make_pool(load, num_threads=2)
+    held = [pool.read(row) for row in sorted(stuck)]
+    wanted = pool.read(2)
+    for _ in stuck:
+        assert began.acquire(timeout=DEADLINE_S)
+    pool.give_up_slow(DEADLINE_S)
+    assert not any(future.done() for future in held)  # there is time left
+    pool.give_up_slow(0.0)
+    for future in held:
+        with pytest.raises(ReadError, match="did not come back within 0 s"):
+            future.result(0)
+    assert wanted.result(DEADLINE_S).raw == 2
+    with pytest.raises(ReadError, match="did not come back"):
+        pool.read(0).result(0)
+    go_on.set()  # what comes too late changes nothing
+    assert pool.read(3).result(DEADLINE_S).raw == 3 and pool.num_threads == 2
