@@ -162,7 +162,7 @@ class Session:
             if self._should_stop():  # whoever goes on from here goes back first
                 reason = "interrupted"
                 return EXIT_INTERRUPTED
-            self._roll_backs.note(loop.step, self._num_applied_saved)
+            self._roll_backs.note(loop.step, self._num_applied_saved, train_step.why_it_broke())
             return None
         finally:
             receiver.stop(reason)
@@ -250,7 +250,7 @@ class Session:
 
         def on_exclusion(row: int, from_batch: int, reason: str) -> None:
             self._quarantine.add(row, from_batch, reason)
-            if bad.add(row):
+            if bad.add(row, reason):
                 words = f"⚠️  Left out {index.ids[row]}: {reason}"
                 self._reporter.say(words, LineKind.LEFT_OUT)
             bad.raise_if_too_many()

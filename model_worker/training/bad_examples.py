@@ -15,11 +15,13 @@ class BadExamples:
         self._rows = set(rows)
         self._num_rows = num_rows
         self._max_bad_fraction = max_bad_fraction
+        self._last_reason = ""
 
-    def add(self, row: int) -> bool:
-        """Note a row; False when it is known."""
+    def add(self, row: int, reason: str) -> bool:
+        """Note a row and why it could not be read; False when it is known."""
         is_new = row not in self._rows
         self._rows.add(row)
+        self._last_reason = reason
         return is_new
 
     def raise_if_too_many(self) -> None:
@@ -31,5 +33,6 @@ class BadExamples:
         if len(self._rows) > self._max_bad_fraction * self._num_rows:
             raise TandemError(
                 f"{len(self._rows)} of {self._num_rows} examples could not be read, more than "
-                f"--max-bad-fraction {self._max_bad_fraction:g} allows. quarantine.jsonl names them."
+                f"--max-bad-fraction {self._max_bad_fraction:g} allows. quarantine.jsonl names "
+                f"them; the last: {self._last_reason.rstrip('.') or 'known before'}."
             )

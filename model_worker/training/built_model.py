@@ -22,7 +22,8 @@ def built_model(task: ModelSide, facts: Facts) -> keras.Model:
         )
     if not model.trainable_variables:
         raise TaskError(
-            f"{place_of(task.build)}: the model has no variables to train. Use it once before "
-            "returning it, on a batch of zeros, so that Keras makes them."
+            f"{place_of(task.build)}: the model has no variables to train, as Keras could not build "
+            "it. Give it an Input, and a Lambda no .numpy(); or use it once before returning it, on a "
+            "batch of zeros, and Keras says at which line it fails."
         )
     return model

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from model_worker.training.loss_health import LossHealth
 from model_worker.training.players import Player, players_of
 from model_worker.training.task_losses import (
     Signature,
@@ -91,6 +92,7 @@ class TrainStep:
         self.finite_since_scaled = _scalar(tf.int64, "finite_since_scaled")
         self._weight_sum = _scalar(tf.float64, "weight_sum")
         self._sums = {name: _scalar(tf.float64, "sum") for name in self._parts}
+        self.health = LossHealth(task, self._parts)
         self._norm = _scalar(tf.float32, "gradient_norm")
         self.num_traces = 0
         # XLA compiles for each bucket's shape; without it one graph serves all of them.
@@ -173,8 +175,15 @@ class TrainStep:
         self._num_broken.assign(0.0)
 
     def read_metrics(self) -> dict[str, float]:
-        """Mean loss and its parts per unit of weight since the last reading; waits for the device."""
-        weight, *sums, norm, num_nonfinite = self._take_numbers().numpy().tolist()
+        """Mean loss and its parts per unit of weight since the last reading; waits for the device.
+
+        Raises:
+            TaskError: the weight has been nothing for long.
+        """
+        numbers = self._take_numbers().numpy()
+        num_parts = len(self._parts)
+        self.health.raise_if_weightless(numbers[num_parts + 3 :])
+        weight, *sums, norm, num_nonfinite = numbers[: num_parts + 3].tolist()
         means = {
             name: value / (weight or 1.0) for name, value in zip(self._parts, sums, strict=True)
         }
@@ -185,11 +194,17 @@ class TrainStep:
             "nonfinite_steps": int(num_nonfinite),
         }
 
+    def why_it_broke(self) -> str:
+        """Why the last step changed nothing, in words; empty where it did."""
+        return self.health.in_words() if int(self.nonfinite_in_row.numpy()) else ""
+
     def _read_and_reset(self) -> tf.Tensor:
         """All numbers for the log in one tensor, float64: one way to the device instead of many."""
         sums = (self._weight_sum, *self._sums.values())
         variables = (*sums, self._norm, self.num_nonfinite)
         numbers = tf.stack([tf.cast(variable.read_value(), tf.float64) for variable in variables])
+        wrong = tf.cast(self.health.in_row.read_value(), tf.float64)
+        numbers = tf.concat([numbers, wrong], 0)
         with tf.control_dependencies([numbers]):
             for variable in sums:
                 variable.assign(tf.zeros([], tf.float64))
@@ -201,6 +216,7 @@ class TrainStep:
         with tf.GradientTape(persistent=len(self.players) > 1) as tape:
             parts, weight = measured(self._task, self._model, batch, True, step)
             check_parts(self._task, parts, self._parts)
+            self.health.note(parts, weight, batch)
             losses = [
                 tf.add_n([value for name, value in parts.items() if player.owns(name)])
                 for player in self.players

@@ -130,6 +130,13 @@ def place_in_stack(frames: list[traceback.FrameSummary]) -> str:
     )
 
 
+def users_place_of(method: object) -> str:
+    """The same with a colon, of a method in a task file; nothing for one that is built in."""
+    code = getattr(getattr(method, "__func__", method), "__code__", None)
+    is_users = code is not None and code.co_filename in _loaded
+    return f"{place_of(method)}: " if is_users else ""
+
+
 def place_of(method: object) -> str:
     """Where a method of a task is written, for what is found about its results."""
     function = getattr(method, "__func__", method)

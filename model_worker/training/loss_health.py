@@ -1,0 +1,54 @@
+"""What is wrong with a loss, counted in the graph: parts that are no numbers, weights of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from shared.errors import TaskError
+from shared.task.batch import WEIGHT
+from shared.task.model_side import ModelSide
+from shared.task.users_file import place_of, users_place_of
+
+# A batch may have nothing to learn from (no word that is masked, say); so many in a row have a reason.
+_MOST_WITHOUT_WEIGHT = 10
+
+
+class LossHealth:
+    """Counts in how many of the last batches, without a gap, each thing was wrong."""
+
+    def __init__(self, task: ModelSide, parts: Sequence[str]):
+        self._task, self._parts = task, parts
+        # One number for each part, and behind them one for the weight.
+        self.in_row = tf.Variable(tf.zeros([len(parts) + 1], tf.int64), trainable=False)
+
+    def note(
+        self, parts: Mapping[str, tf.Tensor], weight: tf.Tensor, batch: Mapping[str, tf.Tensor]
+    ) -> None:
+        """A batch's loss, in the graph that computes it."""
+        wrong = [~tf.math.is_finite(parts[name]) for name in self._parts]
+        wrong.append((tf.reduce_sum(batch[WEIGHT]) > 0.0) & ~(weight > 0.0))
+        self.in_row.assign(tf.where(tf.stack(wrong), self.in_row + 1, 0))
+
+    def raise_if_weightless(self, counts: np.ndarray) -> None:
+        """`counts` are those of `in_row`.
+
+        Raises:
+            TaskError: batch after batch, the losses were divided by nothing.
+        """
+        if counts[-1] >= _MOST_WITHOUT_WEIGHT:
+            raise TaskError(
+                f"{place_of(self._task.weight)}: the weight of the last {int(counts[-1])} batches "
+                "was not above 0, although they hold real examples. The losses are divided by it."
+            )
+
+    def in_words(self) -> str:
+        """Why the last step did not work; with the place, where the task is a user's file."""
+        place = users_place_of(self._task.losses)
+        counts = self.in_row.numpy()[:-1]
+        spoilt = [repr(name) for name, count in zip(self._parts, counts, strict=True) if count]
+        if spoilt:
+            return f"{place}the part {', '.join(spoilt)} of the loss is not finite"
+        return f"{place}the loss is finite, and its gradient is not"
