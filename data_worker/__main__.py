@@ -70,7 +70,7 @@ def _work(reporter: Reporter) -> int:
     from shared.stream.sockets import ClientSocket
 
     index = Index.load(run.index)
-    parts = Assembly.of_run(Path(flags.run), config, index, device_kind)
+    parts = Assembly.of_run(Path(flags.run), config, index, device_kind, reporter.say)
     name = flags.name or _name_by_hand()
     suspects = suspects_from_environment()
     if flags.spare:

@@ -13,6 +13,7 @@ import numpy as np
 from data_worker.batches.batch_filler import BatchFiller
 from data_worker.batches.batch_maker import MAX_READERS, BatchMaker
 from data_worker.batches.cache import DiskCache, FeatureCache, MemoryCache, NoCache, make_room
+from data_worker.batches.purity import PurityLook
 from data_worker.batches.readers import ReaderPool
 from data_worker.batches.reading import make_loader
 from shared.config.settings import Config
@@ -49,13 +50,24 @@ class Assembly:
     plan: Plan
     task: DataSide
     device_kind: str
+    say: Callable[[str], None] = lambda text: None
 
     @classmethod
-    def of_run(cls, run: Path, config: Config, index: Index, device_kind: str) -> Assembly:
-        """The task gets ready to make features: TensorFlow's device must be settled."""
+    def of_run(
+        cls,
+        run: Path,
+        config: Config,
+        index: Index,
+        device_kind: str,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> Assembly:
+        """The task gets ready to make features: TensorFlow's device must be settled.
+
+        `say` takes a line for the run's story.
+        """
         task = Task.of(config.run.task).data_side()(config)
         task.open(index)
-        return cls(run, config, index, plan_of(config, index), task, device_kind)
+        return cls(run, config, index, plan_of(config, index), task, device_kind, say)
 
     def hello(self, name: str, tensorflow: str) -> messages.Hello:
         """How this data process introduces itself."""
@@ -121,6 +133,8 @@ class Assembly:
         cache = self.cache()
         example_of = example_of_row(self.config, self.index)
         num_workers = self.config.data.num_workers
+        is_users = Task.of(self.config.run.task).has_data  # tests hold those that are built in
+        purity = PurityLook(self.task, self.say) if is_users else None
         readers = ReaderPool(
             make_loader(self.task, example_of, convicted),
             num_workers or max(2, num_cores()),
@@ -130,7 +144,7 @@ class Assembly:
         )
         return BatchMaker(
             self.plan,
-            BatchFiller(self.task, example_of, cache, take_memory),
+            BatchFiller(self.task, example_of, cache, take_memory, purity),
             lambda: self.task.num_graphs,
             cache,
             readers,

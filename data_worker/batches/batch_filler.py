@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from data_worker.batches.cache import FeatureCache, as_arrays
+from data_worker.batches.purity import PurityLook
 from shared.errors import TaskError
 from shared.plan.plan import FILLER, BatchPlan
 from shared.stream.array_block import ArrayBlock
@@ -25,8 +26,13 @@ class BatchFiller:
         example_of: Callable[[int], Indexed],
         cache: FeatureCache,
         take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
+        purity: PurityLook | None = None,
     ):
-        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it."""
+        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it.
+
+        `purity` looks at the first features that are made, where nobody has proved the task.
+        """
+        self._purity = purity
         self._task = task
         self._example_of = example_of
         self._cache = cache
@@ -63,8 +69,11 @@ class BatchFiller:
         missing = [row for row in plan.rows.tolist() if row != FILLER and row not in features]
         if not missing:
             return
-        made = self._task.features([raws[row] for row in missing], plan.shape)
+        wanted = [raws[row] for row in missing]
+        made = self._task.features(wanted, plan.shape)
         self._check_count("features", len(missing), made)
+        if self._purity is not None:
+            self._purity.look(list(map(self._example_of, missing)), wanted, plan.shape, made)
         for row, each in zip(missing, made, strict=True):
             try:
                 features[row] = as_arrays(each)

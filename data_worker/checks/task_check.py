@@ -19,7 +19,8 @@ import safetensors.numpy
 
 from data_worker.assembly import Assembly
 from data_worker.batches.batch_filler import BatchFiller
-from data_worker.batches.cache import NoCache, arrays_of
+from data_worker.batches.cache import NoCache
+from data_worker.batches.purity import same
 from data_worker.batches.reading import make_loader
 from shared.errors import ReadError, TaskError
 from shared.plan.index import Index
@@ -46,19 +47,28 @@ def _work() -> None:
     run, config = open_run(flags)
     device_kind = fix_gpu("data", flags, config)
     start_tensorflow("data", device_kind, config)
-    index = Index.load(run.index)
-    trial = _Trial(Assembly.of_run(run.path, config, index, device_kind), flags.patience)
+    parts = Assembly.of_run(run.path, config, Index.load(run.index), device_kind)
+    look_at_data_half(parts, flags.patience, flags.batches)
+
+
+def look_at_data_half(parts: Assembly, patience_s: float | None, batches: Path) -> None:
+    """All that is looked at; the first batches are left in a folder for the model half's part.
+
+    Raises:
+        TaskError: something is not as it must be. Other exceptions are the task's own.
+    """
+    trial = _Trial(parts, patience_s)
     plan = trial.parts.plan.batch(0)
     trial.look_at_reading(plan)
     passed("read", f"{trial.num_read} examples, each twice the same")
     trial.look_at_shapes(plan)
     trial.look_at_purity(plan)
     passed("features", "the same in another order and alone")
-    flags.batches.mkdir(parents=True, exist_ok=True)
+    batches.mkdir(parents=True, exist_ok=True)
     end = trial.parts.plan.layout.num_stream_batches or _MOST_BATCHES
     for n in range(min(_MOST_BATCHES, end)):
         arrays = trial.made(trial.parts.plan.batch(n))
-        safetensors.numpy.save_file(dict(arrays), flags.batches / f"{n}.safetensors")
+        safetensors.numpy.save_file(dict(arrays), batches / f"{n}.safetensors")
     shown = ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in arrays.items())
     passed("row", f"batches of {shown}")
 
@@ -225,21 +235,6 @@ def _alone(plan: BatchPlan, row: int) -> BatchPlan:
     return dataclasses.replace(
         plan, rows=rows, companions=companions, companion_offsets=offsets, draws=draws
     )
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two results are equal, bit for bit where they are arrays."""
-    if isinstance(one, (list, tuple)) and type(one) is type(other):
-        return len(one) == len(other) and all(map(same, one, other))
-    try:
-        ours, theirs = arrays_of(one), arrays_of(other)
-    except TaskError:
-        return bool(one == other)
-    return ours.keys() == theirs.keys() and all(
-        a.dtype == theirs[n].dtype and a.shape == theirs[n].shape
-        and a.tobytes() == theirs[n].tobytes()
-        for n, a in ours.items()
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

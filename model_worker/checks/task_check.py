@@ -36,13 +36,24 @@ def _work() -> None:
     flags = parser.parse_all(sys.argv[1:])
     run, config = open_run(flags)
     device_kind = fix_gpu("model", flags, config)
-    tf = start_tensorflow("model", device_kind, config)
-    files = sorted(flags.batches.glob("*.safetensors"))
+    start_tensorflow("model", device_kind, config)
+    look_at_model_half(config, Index.load(run.index), run.path / "trial", flags.batches)
+
+
+def look_at_model_half(config: Config, index: Index, folder: Path, batches_in: Path) -> None:
+    """All that is looked at, on the batches in a folder; checkpoints of the trial go into another.
+
+    Raises:
+        TaskError: something is not as it must be. Other exceptions are the task's own.
+    """
+    import tensorflow as tf
+
+    files = sorted(batches_in.glob("*.safetensors"))
     batches = [
         {name: tf.constant(array) for name, array in safetensors.numpy.load_file(path).items()}
         for path in files
     ]
-    trial = _Trial(config, Index.load(run.index), run.path / "trial")
+    trial = _Trial(config, index, folder)
     weights = trial.model.trainable_variables
     size = sum(int(np.prod(variable.shape)) for variable in weights)
     passed("build", f"{size:,} weights in {len(weights)} variables")

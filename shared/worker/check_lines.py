@@ -56,12 +56,16 @@ def check_main(work: Callable[[], None]) -> int:
     os.dup2(2, 1)
     try:
         work()
-    except TandemError as error:
-        _write(Failed(str(error)))
-        return 1
     except Exception as error:
-        _write(Failed(users_words(error) or failure_in_words(error)))
-        if users_words(error) is None:
+        _write(Failed(problem_of(error)))
+        if not isinstance(error, TandemError) and users_words(error) is None:
             raise
         return 1
     return 0
+
+
+def problem_of(error: Exception) -> str:
+    """What ended the checks, in a sentence: of ours, of the user's file, or of neither."""
+    if isinstance(error, TandemError):
+        return str(error)
+    return users_words(error) or failure_in_words(error)
