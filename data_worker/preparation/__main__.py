@@ -95,6 +95,8 @@ def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
     named = Task.of(options.task)
     side = named.data_side()(config)
     identity = TaskIdentity.of(named, side.version, recipe_of(named, side))
+    if named.has_data and named.has_model:
+        named.model_side()  # the file is run anyway: what its other half lacks is told now
     if options.identity_only:
         write_identity(RunDirectory(run), identity)
         return 0

@@ -338,6 +338,15 @@ def test_as_a_program_a_mistake_in_the_file_is_one_sentence_and_exit_code_2(plac
     assert not (place / "run" / "index.safetensors").exists()
 
 
+def test_what_the_model_half_lacks_is_told_before_the_data_is_looked_at(place):
+    half = "\n\n    from shared.task import ModelSide\n    class Model(ModelSide):\n        unit = 'notes'\n"
+    done, events = as_a_program(place, config_of(place, TASK.rstrip() + half))
+    assert done.returncode == 2 and [event["event"] for event in events] == ["error"]
+    assert events[0]["message"] == (
+        "notes.py line 37: class Model has no build and no losses. Every ModelSide needs build, losses."
+    )
+
+
 def test_the_preparation_of_a_task_loads_no_tensorflow_of_ours(place):
     program = textwrap.dedent("""
         import sys
