@@ -1,10 +1,13 @@
 """The engine knows no task: what its rooms call things, and what they import."""
 
 import ast
+import configparser
 import re
 from pathlib import Path
 
 import pytest
+
+from shared.task import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("shared", "data_worker", "model_worker")
@@ -84,3 +87,25 @@ def test_no_decision_hangs_on_which_task_it_is():
     for path in ROOMS:
         if path.name != "registry.py":
             assert not pattern.search(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("name", sorted(registry._BUILT_IN))
+def test_a_built_in_task_has_its_rooms_and_the_walls_around_them(name):
+    """What a row of the registry names lies in the task's own folders, which no engine room imports."""
+    row = registry._BUILT_IN[name]
+    rooms = {
+        "data": f"data_worker.{name}",
+        "model": f"model_worker.{name}",
+        "form": f"shared.{name}",
+    }
+    for part, room in rooms.items():
+        assert getattr(row, part).startswith(f"{room}."), (part, room)
+        assert (ROOT / room.replace(".", "/")).is_dir()
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / "setup.cfg")
+    forbidden = contracts["importlinter:contract:tasks"]["forbidden_modules"].split()
+    assert set(rooms.values()) <= set(forbidden)
+    assert name in TASKS
+    table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for room in rooms.values():
+        assert f"`{room.replace('.', '/')}/`" in table
