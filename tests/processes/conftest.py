@@ -222,6 +222,25 @@ def index_cache(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("index-cache")
 
 
+@pytest.fixture(name="wait_until")
+def _wait_until():
+    return wait_until
+
+
+@pytest.fixture(scope="session")
+def runs_on(tmp_path_factory, index_cache):
+    """Runs on other data, for longer than one test."""
+    made: list[Runs] = []
+
+    def make(data: Path) -> Runs:
+        made.append(Runs(tmp_path_factory.mktemp("o"), data, index_cache))
+        return made[-1]
+
+    yield make
+    for runs in made:
+        runs.end_all()
+
+
 @pytest.fixture
 def runs(tmp_path_factory, small_corpus, index_cache):
     # A short path: sockets live below it.
