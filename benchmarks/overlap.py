@@ -157,7 +157,9 @@ def at_once(folder: Path, seconds: float) -> list[float]:
     return [json.loads(c.communicate()[0].splitlines()[-1])["rate"] for c in children]
 
 
-def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
+def compare(
+    flags: argparse.Namespace, peers: dict, goal: float, make_corpus: Callable[[Path], Path]
+) -> list[Line]:
     """All contenders in turn, in every repeat; every second one the other way round."""
     kinds = [kind for kind in KINDS if kind in (*peers, *SIDES, "tandem")]
     kinds = [kind for kind in kinds if not flags.only or kind in (*flags.only, *SIDES)]
@@ -169,7 +171,7 @@ def compare(flags: argparse.Namespace, peers: dict, goal: float) -> list[Line]:
         kinds = [kind for kind in kinds if kind != "torch"]
     with tempfile.TemporaryDirectory(prefix="overlap-") as place:
         folder = Path(place)
-        corpus = workload.make_corpus(folder)
+        corpus = make_corpus(folder)
         workload.prepare(corpus, folder / "prepared")
         for repeat in range(flags.repeats):
             for kind in kinds if repeat % 2 == 0 else reversed(kinds):
@@ -221,7 +223,12 @@ def lines_of(
     return lines
 
 
-def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = __doc__) -> None:
+def main(
+    peers: dict[str, float | None] = PEERS,
+    goal: float = GOAL,
+    doc: str = __doc__,
+    make_corpus: Callable[[Path], Path] = workload.make_corpus,
+) -> None:
     parser = results.parser_of(doc)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     parser.add_argument("--only", nargs="+", choices=KINDS)
@@ -241,7 +248,7 @@ def main(peers: dict[str, float | None] = PEERS, goal: float = GOAL, doc: str = 
         print(json.dumps(found), flush=True)
         workload.leave()
     else:
-        results.finish(flags, compare(flags, peers, goal))
+        results.finish(flags, compare(flags, peers, goal, make_corpus))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ machine. ✅ and ❌ say whether a goal was reached."""
 QUESTIONS = {
     "overlap": "Overlap: a real run against the slower of its two sides",
     "python_overlap": "The same with a data side that is busy in Python",
+    "own_task": "A user's own task: a frozen network on the data side",
     "transport": "Transport between two processes",
     "features": "Features on one core",
     "file_to_batch": "File to finished batch, on one core",

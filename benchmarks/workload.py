@@ -24,6 +24,7 @@ from quiet_windows import ROOT_VARIABLE
 
 from shared.devices.cores import share_of
 
+TASK_VARIABLE = "TANDEM_BENCH_TASK"  # file of the task, where it is not speech
 AHEAD = 8  # batches that every contender may have in flight
 BATCH_SIZE = 16
 WARM_UP_STEPS = 6
@@ -64,6 +65,11 @@ def make_corpus(folder: Path, num_utterances: int = 400) -> Path:
     return corpus
 
 
+def task_of_workload() -> str:
+    """What --task names in every contender."""
+    return os.environ.get(TASK_VARIABLE) or "speech"
+
+
 def run_flags(corpus: Path, run: Path, *more: str) -> list[str]:
     """The command of a real run on two fake GPUs that does nothing but train."""
     return [
@@ -72,7 +78,7 @@ def run_flags(corpus: Path, run: Path, *more: str) -> list[str]:
         "--batch-size", str(BATCH_SIZE), "--val-fraction", "0", "--validate-every", "0",
         "--checkpoint-every", "0", "--max-steps", "100000000", "--samples", "0", "--no-report",
         "--no-live", "--model-start-delay", "0", "--buffer-size", str(AHEAD), "--cache", "off",
-        "--enable-static-shapes", "--fresh", *more,
+        "--enable-static-shapes", "--fresh", "--task", task_of_workload(), *more,
     ]  # fmt: skip
 
 
@@ -147,7 +153,7 @@ class DataSide:
         from shared.plan.index import Index
         from shared.worker.decoding_record import ReadingRecord
 
-        self.config = load_config(run / "config.toml")
+        self.config = load_config(run / "config.toml", task_of_workload())
         self.index = Index.load(run / "index.safetensors")
         parts = Assembly.of_run(run, self.config, self.index, "fake")
         self.plan = parts.plan
@@ -190,18 +196,18 @@ class ModelSide:
     def __init__(self, run: Path, model_size: str = "tiny"):
         import keras
 
-        from model_worker.speech.task import SpeechModel
         from model_worker.training.step import StepSettings, TrainStep
-        from shared.config.settings import Config, ModelConfig
+        from shared.config.settings import Config, TaskConfig
         from shared.plan.index import Index
-        from shared.speech.batch import FORM
         from shared.task import Facts
+        from shared.task.registry import Task
 
         keras.utils.set_random_seed(1234)
-        config = Config(model=ModelConfig(model_size))
-        task = SpeechModel(config)
+        config = Config(task=TaskConfig(model_size=model_size))
+        named = Task.of(task_of_workload())
+        task = named.model_side()(config)
         self.model = task.build(Facts(Index.load(run / "index.safetensors"), config))
-        self.step = TrainStep(self.model, task, FORM.signature(), StepSettings())
+        self.step = TrainStep(self.model, task, named.form().signature(), StepSettings())
         self._number = 0
 
     def __call__(self, batch: dict) -> None:
