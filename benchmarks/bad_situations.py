@@ -353,16 +353,17 @@ def narrow_view(folder: Path) -> list[str]:
     from rich.console import Console
 
     from shared.console.live_view import LiveView
+    from shared.status.status_keeper import StatusKeeper
     from shared.worker.reports import Busy, Metrics, Outlook
 
     console = Console(file=io.StringIO(), width=20, height=60, color_system=None)
-    view = LiveView(50, time.time(), console=console)
+    keeper = StatusKeeper(50, time.time())
     record = {"step": 120, "loss": 1.5, "step_ms": 90.0, "queue_depth": 34, "epoch": 3}
     outlook = Outlook(0.45, 60.0, 0, False, 60.0, None, "waiting for: decoding", True)
     for worker in ("data_worker-0", "model_worker"):
-        view.report(worker, Busy(0.8, memory_mb=640))
-    view.report("model_worker", Metrics(record, outlook))
-    console.print(view.panel())
+        keeper.report(worker, Busy(0.8, memory_mb=640))
+    keeper.report("model_worker", Metrics(record, outlook))
+    console.print(LiveView(keeper.status(), console=console).panel())
     lines = console.file.getvalue().splitlines()
     words = " ".join(line.strip("│ ") for line in lines)
     expected = ("data GPU", "model GPU", "80 %", "34/50", "step 120", "loss 1.500", "decoding")

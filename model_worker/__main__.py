@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
-import time
+from typing import TYPE_CHECKING
 
 from shared.clock import machine_s
-from shared.config.settings import Config
-from shared.run.directory import RunDirectory
-from shared.run.event_log import Ended, EventLog, RunEvent, Started
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.stream.keys import load_server_keys
 from shared.worker.contract import (
-    EXIT_FINISHED,
     EXIT_INTERRUPTED,
     ROLE_VARIABLE,
     START_VARIABLE,
@@ -34,10 +29,12 @@ from shared.worker.start import (
     worker_parser,
 )
 
+if TYPE_CHECKING:
+    from model_worker.model_process import Session
+
 log = logging.getLogger("model_worker")
 
 _STARTING_DEADLINE_S = 300.0
-_ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the checkpoint is saved"}
 
 
 def main() -> int:
@@ -70,36 +67,24 @@ def _work(reporter: Reporter) -> int:
 
     session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
     try:
-        by_hand = ROLE_VARIABLE not in os.environ  # else the launcher tells all this
-        if by_hand:
-            _note(run, Started(time.time()))
-        while (code := session.train()) is None:
-            log.info("rolled back; training again from the last checkpoint")
-            should_stop.now_starting()
-        if by_hand:
-            _note(run, Ended(time.time(), code, _ENDINGS[code]))
-            _tell_end(run, config, code, reporter)
-        return code
+        if ROLE_VARIABLE in os.environ:  # then the launcher tells how it goes
+            return _train(session, should_stop)
+        from model_worker.watching.by_hand import ByHand
+
+        with ByHand(run, config, device_kind, reporter).told() as told:
+            code = _train(session, should_stop)
+            told.end(code)
+            return code
     finally:
         remove_socket(endpoint)
         os.close(lock)
 
 
-def _note(run: RunDirectory, event: RunEvent) -> None:
-    with contextlib.closing(EventLog(run.events)) as events:
-        events.add(event)
-
-
-def _tell_end(run: RunDirectory, config: Config, code: int, reporter: Reporter) -> None:
-    """What the launcher leaves and says at a run's end, for a process that was started by hand."""
-    from shared.console.leave_report import leave_report
-
-    words = f"🏁 Finished. Everything is in {run.path}"
-    if code == EXIT_INTERRUPTED:
-        words = "⏹  Interrupted; the checkpoint is saved. The same command goes on from there"
-    elif config.run.report:  # a stop is to be quick
-        leave_report(run, reporter.say)
-    reporter.say(words)
+def _train(session: Session, should_stop: StopFlag) -> int:
+    while (code := session.train()) is None:
+        log.info("rolled back; training again from the last checkpoint")
+        should_stop.now_starting()
+    return code
 
 
 if __name__ == "__main__":

@@ -8,22 +8,22 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shared.config.flags import resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
 from shared.console.leave_report import leave_report
-from shared.console.progress_line import can_rewrite
+from shared.console.progress_line import can_draw
 from shared.console.run_words import ending_in_words
 from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.errors import InputError
 from shared.launching.preparation_child import prepare_run, rewrite_identity
+from shared.launching.run_record import RunRecord, View
 from shared.launching.training_run import RunResult, TrainingRun
 from shared.run.directory import RunDirectory, free_name
 from shared.run.environment import write_environment
-from shared.run.event_log import Ended, EventLog, Restarted, Started
+from shared.run.event_log import Ended
 from shared.run.resume import (
     can_go_on,
     check_init_from,
@@ -32,14 +32,10 @@ from shared.run.resume import (
     with_absolute_paths,
 )
 from shared.run.task_identity import check_same_task
+from shared.status.run_status import RunStatus
 from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.task.registry import Task
 from shared.worker.contract import EXIT_INTERRUPTED
-from shared.worker.reports import LineKind
-
-if TYPE_CHECKING:
-    from shared.console.live_view import LiveView
-    from shared.console.plain_lines import PlainLines
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -100,7 +96,25 @@ def _run_locked(
     )
     if config.run.fresh:
         start_over(directory)
-    say = _LoggedSay(directory)
+    with RunRecord(
+        directory,
+        config.data.pipeline_buffer_size,
+        started_s,
+        data_device="GPU" if placement.data_gpus else "CPU",
+        model_device="GPU" if placement.model_gpu else "CPU",
+    ) as record:
+        return _run_recorded(config, directory, placement, started_s, goes_on, record)
+
+
+def _run_recorded(
+    config: Config,
+    directory: RunDirectory,
+    placement: Placement,
+    started_s: float,
+    goes_on: bool,
+    record: RunRecord,
+) -> RunResult:
+    say, run_dir = record.say, str(directory.path)
     write_config(config, directory.config)
     if goes_on:
         say(f"📂 Going on with {run_dir}; its data was looked at when it began")
@@ -108,7 +122,12 @@ def _run_locked(
             rewrite_identity(directory, config.run.task)
     else:
         say(f"📂 Looking at {config.data.train_data}")
-        say(_summary_in_words(prepare_run(directory, say, config.run.live, config.run.task)))
+        task = config.run.task
+        say(
+            _summary_in_words(
+                prepare_run(directory, say, config.run.live, task, on_progress=record.preparing)
+            )
+        )
     write_environment(directory, placement)
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")
@@ -117,47 +136,34 @@ def _run_locked(
         say(f"   python -m data_worker --run {run_dir}{named}")
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
-    events = EventLog(directory.events)
-    events.add(Started(time.time()))
-    with _view(config, directory, placement, started_s) as view:
-        say.view = view
-
-        def on_event(event: Restarted) -> None:
-            events.add(event)
-            view.event(event)
-
-        result = TrainingRun(
-            config, directory, placement, say, started_s, view.report, on_event=on_event
-        ).watch()
-    say.view = None
+    record.training(left_out=_num_lines(directory.quarantine))
+    with _view(config, record.status) as record.view:
+        run = TrainingRun(
+            config, directory, placement, say, started_s, record.report,
+            on_event=record.event, on_stop=record.stopping,
+        )  # fmt: skip
+        record.on_stop = run.ask_to_stop
+        result = run.watch()
+    record.view = None
     ended = Ended(time.time(), result.exit_code, result.cause)
-    events.add(ended)
-    events.close()
+    record.end(ended)
     if config.run.report and not result.at_once:
         leave_report(directory, say)
     is_built_in = Task.of(config.run.task).is_built_in
     next_step = config.task.next_step(run_dir) if is_built_in else ""
-    say(ending_in_words(ended, result.run_dir, next_step))
+    record.say_last(ending_in_words(ended, result.run_dir, next_step))
     return result
 
 
-def _view(config: Config, directory: RunDirectory, placement: Placement, started_s: float):
+def _view(config: Config, status: RunStatus) -> contextlib.AbstractContextManager[View]:
     """The live view on a terminal that can show one, else plain lines."""
-    left_out = _num_lines(directory.quarantine)
-    is_terminal = config.run.live and can_rewrite(sys.stdout)
-    if not is_terminal or (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
-        from shared.console.plain_lines import PlainLines
+    if config.run.live and can_draw(sys.stdout):
+        from shared.console.live_view import LiveView
 
-        return contextlib.nullcontext(PlainLines(say_plainly, left_out))
-    from shared.console.live_view import LiveView
+        return LiveView(status)
+    from shared.console.plain_lines import PlainLines
 
-    return LiveView(
-        config.data.pipeline_buffer_size,
-        started_s,
-        data_device="GPU" if placement.data_gpus else "CPU",
-        model_device="GPU" if placement.model_gpu else "CPU",
-        left_out=left_out,
-    )
+    return contextlib.nullcontext(PlainLines(say_plainly, status))
 
 
 def _num_lines(path: Path) -> int:
@@ -240,20 +246,3 @@ def _summary_in_words(summary: dict) -> str:
             lines.append(f"     and {left_out - len(summary['first_reasons'])} more")
     lines += [f"⚠️  {warning}" for warning in summary["warnings"]]
     return "\n".join(lines)
-
-
-class _LoggedSay:
-    """Lines to the terminal and to launcher.log."""
-
-    def __init__(self, directory: RunDirectory):
-        self._log = open(directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
-        self.view: PlainLines | LiveView | None = None  # while one shows the run
-
-    def __call__(self, text: str, kind: LineKind = LineKind.STORY) -> None:
-        with contextlib.suppress(OSError):  # a full disk is no reason to end a run
-            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-            self._log.flush()
-        if self.view is None:
-            say_plainly(text)
-        else:
-            self.view.say(text, kind)

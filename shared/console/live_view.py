@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,17 +14,14 @@ from rich.panel import Panel
 from rich.text import Text
 
 from shared.clock import clock
-from shared.console.numbers import number, whole_number
-from shared.console.tally import Tally
+from shared.console.numbers import whole_number
+from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
-from shared.diagnosis.trend import trend
-from shared.run.event_log import Restarted
-from shared.worker.contract import SERVING, STARTING, TRAINING
-from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Phase, Report
+from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus, Shown
+from shared.worker.contract import SERVING, TRAINING
+from shared.worker.reports import LineKind
 
 _BARS = "▁▂▃▄▅▆▇█"
-_HISTORY_S = 120
-_LOSSES = 400
 _WIDEST = 124
 _FRAME = 4  # columns of the panel's own
 _LABEL = 11
@@ -53,71 +48,57 @@ class LastingStream:
         return getattr(self._stream, name)
 
 
-class Lane:
-    """One process's side: its busy share over time, its memory, what it is doing."""
+class LaneLines:
+    """One process's side as text."""
 
-    def __init__(self, label: str, now: Callable[[], float]):
-        self.label = label
-        self._now = now
-        self.shares: deque[float] = deque(maxlen=_HISTORY_S)
-        self.memory_mb = 0
-        self.cached = self.to_cache = 0  # examples whose features need not be made again, of all
-        self._phase, self._since_s = STARTING, now()
-
-    def enter(self, phase: str) -> None:
-        if phase != self._phase:
-            self._phase, self._since_s = phase, self._now()
+    def __init__(self, label: str, lane: LaneStatus, now_s: float):
+        self._label, self._lane, self._now_s = label, lane, now_s
 
     def head(self) -> Text:
         """Label, share and memory."""
-        share = f"{100 * self.shares[-1]:3.0f} %" if self.shares else "  – %"
+        shares = self._lane.shares
+        share = f"{100 * shares[-1]:3.0f} %" if shares else "  – %"
         return Text.assemble(
-            self.label.ljust(_LABEL), (share, "bold green"), f" {_memory(self.memory_mb):>7}  "
-        )
+            self._label.ljust(_LABEL), (share, "bold green"),
+            f" {_memory(self._lane.memory_mb):>7}  ",
+        )  # fmt: skip
 
     def tail(self) -> Text:
         """How steady it is, what is cached, and its phase where that is none of working."""
-        steady = steadiness(self.shares)
+        lane = self._lane
+        steady = steadiness(lane.shares)
         tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
-        if self.cached:
-            tail.append(f"  cached {self.cached:,}/{self.to_cache:,}")
-        if self._phase not in _WORKING:
-            tail.append(f"  {self._phase} {clock(self._now() - self._since_s)}", "yellow")
+        if lane.cached:
+            tail.append(f"  cached {lane.cached:,}/{lane.to_cache:,}")
+        if lane.phase not in _WORKING:
+            tail.append(f"  {lane.phase} {clock(self._now_s - lane.since_s)}", "yellow")
         return tail
 
     def history(self, width: int) -> Text:
-        recent = list(self.shares)[-width:]
+        recent = self._lane.shares[-width:]
         bars = "".join(_BARS[min(7, int(share * 8))] for share in recent)
         # The latest at the right, so that what stands below each other happened at once.
-        return Text(bars.rjust(min(width, _HISTORY_S)), "cyan")
+        return Text(bars.rjust(min(width, HISTORY_S)), "cyan")
 
 
 class LiveView:
-    """Shows a run while it happens; lines that are said scroll above it."""
+    """Shows a run while it happens; lines that are said scroll above it.
+
+    Whoever has the run's status shows it: the launcher its own, a watcher what it has read.
+    """
 
     def __init__(
         self,
-        buffer_size: int,
-        started_s: float,
-        data_device: str = "GPU",
-        model_device: str = "GPU",
-        left_out: int = 0,
+        status: RunStatus,
         console: Console | None = None,
         now: Callable[[], float] = time.time,
+        title: str = "tandem",
     ):
         self._console = console or Console(file=LastingStream(sys.stdout))
-        self._buffer_size = buffer_size
-        self._started_s = started_s
-        self._devices = {"data": data_device, "model": model_device}
         self._now = now
-        self._lanes: dict[str, Lane] = {}
-        self._record: dict[str, Any] = {}  # of the last step that was logged
-        self._outlook: Outlook | None = None
-        self._told_s = now()
-        self._queue_depth = 0
-        self._losses: deque[float] = deque(maxlen=_LOSSES)
-        self._val_loss: float | None = None
-        self._tally = Tally(left_out)
+        self._title = title
+        self._status = status
+        self._shown = Shown(status)
         self._live = Live(
             get_renderable=self.panel, console=self._console, refresh_per_second=2, transient=True
         )
@@ -127,18 +108,16 @@ class LiveView:
         self._live.__enter__()
         return self
 
-    def __exit__(self, *failure) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._live.__exit__(*failure)
 
-    def say(self, text: str, kind: LineKind = LineKind.STORY) -> None:
-        """A line of the run's story. Step lines are what the view itself shows."""
-        self._tally.note_line(kind)
-        if kind is not LineKind.STEP:
-            self._console.print(Text(text))
-
-    def event(self, event: Restarted) -> None:
-        """Take in that a worker was replaced."""
-        self._tally.note_restart()
+    def show(self, status: RunStatus) -> None:
+        """Take in how the run is now. Step lines are what the view itself shows."""
+        self._begin_anew_if_resized()
+        self._status = status
+        for line in self._shown.new_lines(status):
+            if line.kind_of_line is not LineKind.STEP:
+                self._console.print(Text(line.text))
 
     def _begin_anew_if_resized(self) -> None:
         """Clear the screen of a terminal that has wrapped the view's old lines anew."""
@@ -151,55 +130,31 @@ class LiveView:
             self._console.clear()
             self._live.start(refresh=True)
 
-    def report(self, worker: str, report: Report) -> None:
-        """Take in what a worker has told the launcher; others, such as a spare, have no lane."""
-        self._begin_anew_if_resized()
-        if "_worker" not in worker:
-            return
-        lane = self._lanes.setdefault(worker, Lane(self._label(worker), self._now))
-        if isinstance(report, Phase):
-            lane.enter(report.name)
-        elif isinstance(report, Busy):
-            lane.shares.append(report.share)
-            lane.memory_mb = report.memory_mb
-            lane.cached, lane.to_cache = report.cached, report.to_cache
-            if report.queue_depth is not None:
-                self._queue_depth = report.queue_depth
-        elif isinstance(report, Metrics):
-            self._take_numbers(report)
-
-    def _take_numbers(self, report: Metrics) -> None:
-        validation, loss = number(report.record, "val_loss"), number(report.record, "loss")
-        if report.outlook is None:
-            self._val_loss = validation if math.isfinite(validation) else self._val_loss
-            return
-        self._record, self._outlook, self._told_s = report.record, report.outlook, self._now()
-        self._queue_depth = whole_number(report.record, "queue_depth")
-        if math.isfinite(loss):
-            self._losses.append(loss)
-
     def _label(self, worker: str) -> str:
         """data_worker-0 is "data GPU", the second of several "data GPU 1"."""
         role, _, number = worker.partition("_worker")
         number = number.strip("-")
         suffix = f" {number}" if number not in ("", "0") else ""
-        return f"{role} {self._devices.get(role, '')}{suffix}"
+        device = self._status.data_device if role == "data" else self._status.model_device
+        return f"{role} {device}{suffix}"
 
     def panel(self) -> Panel:
         """Everything, as wide as the terminal is; nothing is left away where that is little."""
         # The terminal's echo of Ctrl-C must fit beside the last line, or it would break it.
         width = min(self._console.width - len("^C"), _WIDEST)
         inner = max(10, width - _FRAME)
-        below = [self._queue_line(inner), *self._epoch_line(inner), *self._verdict_lines(),
-                 *wrapped(self._numbers(), inner)]  # fmt: skip
+        below = [*self._preparing_line(inner), self._queue_line(inner), *self._epoch_line(inner),
+                 *self._verdict_lines(), *wrapped(self._numbers(), inner)]  # fmt: skip
         lanes = self._lane_lines(inner, with_history=True)
         if len(lanes) + len(below) + _FRAME > self._console.height:
             lanes = self._lane_lines(inner, with_history=False)  # numbers say more than bars
-        return Panel(Group(*lanes, *below), title="tandem", border_style="dim", width=width)
+        return Panel(Group(*lanes, *below), title=self._title, border_style="dim", width=width)
 
     def _lane_lines(self, width: int, with_history: bool) -> list[Text]:
         """The lanes, each in as few lines as it fits; the histories of all equally wide."""
-        lanes = [(lane, lane.head(), lane.tail()) for _, lane in sorted(self._lanes.items())]
+        now_s = self._now()
+        each = [LaneLines(self._label(lane.worker), lane, now_s) for lane in self._status.lanes]
+        lanes = [(lane, lane.head(), lane.tail()) for lane in each]
         room = min((width - h.cell_len - t.cell_len - 2 for _, h, t in lanes), default=0)
         if with_history and room >= _SMALLEST_HISTORY:
             return [head + lane.history(room) + Text("  ") + tail for lane, head, tail in lanes]
@@ -211,39 +166,49 @@ class LiveView:
         return lines
 
     def _queue_line(self, width: int) -> Text:
-        count = f" {self._queue_depth}/{self._buffer_size}"
-        return _bar("queue", self._queue_depth / max(1, self._buffer_size), count, width)
+        depth, bound = self._status.queue_depth, self._status.buffer_size
+        return _bar("queue", depth / max(1, bound), f" {depth}/{bound}", width)
+
+    def _preparing_line(self, width: int) -> list[Text]:
+        preparing = self._status.preparing
+        if preparing is None:
+            return []
+        words = preparing.what or "looking at the data"
+        count = f" {preparing.done:,}/{preparing.total:,}" if preparing.total else ""
+        return [Text(f"{words}{count}"[:width], "yellow")]
 
     def _epoch_line(self, width: int) -> list[Text]:
-        if self._outlook is None:
+        outlook = self._status.outlook
+        if outlook is None:
             return []
-        done, left_s = self._outlook.epoch_done, self._left(self._outlook.epoch_left_s)
-        label = f"epoch {whole_number(self._record, 'epoch')}"
+        done, left_s = outlook.epoch_done, self._left(outlook.epoch_left_s)
+        label = f"epoch {whole_number(self._status.record, 'epoch')}"
         return [_bar(label, done, f" {done:.0%}, {clock(left_s)} left", width)]
 
     def _left(self, left_s: float) -> float:
         """Of a time that was true when the last numbers came."""
-        return max(0.0, left_s - (self._now() - self._told_s))
+        return max(0.0, left_s - max(0.0, self._now() - self._status.told_s))
 
     def _verdict_lines(self) -> list[Text]:
-        outlook = self._outlook
+        outlook = self._status.outlook
         if outlook is None or not outlook.verdict:
             return []
         return [Text(outlook.verdict, "bold yellow" if outlook.is_waiting else "green")]
 
     def _numbers(self) -> list[str]:
-        record, outlook = self._record, self._outlook
-        elapsed, problems = clock(self._now() - self._started_s), str(self._tally)
+        status = self._status
+        record, outlook = status.record, status.outlook
+        elapsed, problems = clock(self._now() - status.started_s), tally(status)
         if outlook is None:
             return [problems, f"elapsed {elapsed}"]
         parts = [f"step {whole_number(record, 'step')}"]
         if outlook.total_steps:
             about = "~" if outlook.total_is_estimate else ""
             parts[0] += f"/{about}{outlook.total_steps}"
-        if self._losses:
-            parts.append(f"loss {self._losses[-1]:.3f} {trend(self._losses)}".rstrip())
-        if self._val_loss is not None:
-            parts.append(f"validation {self._val_loss:.3f}")
+        if status.loss is not None:
+            parts.append(f"loss {status.loss:.3f} {status.loss_trend}".rstrip())
+        if status.val_loss is not None:
+            parts.append(f"validation {status.val_loss:.3f}")
         if outlook.steps_per_s:
             parts.append(f"{outlook.steps_per_s:.2f} steps/s")
         unit = str(record.get("unit") or "examples")

@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
-from shared.console.tally import Tally
+from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
-from shared.run.event_log import Restarted
+from shared.status.run_status import LaneStatus, RunStatus, Shown
 from shared.worker.contract import COMPILING
-from shared.worker.reports import Busy, LineKind, Phase, Report
-
-_WINDOWS = 120
+from shared.worker.reports import LineKind
 
 
 class PlainLines:
     """Adds to the model process's step lines what only the launcher knows."""
 
-    def __init__(self, show: Callable[[str], None], left_out: int):
-        self._show = show
-        self._tally = Tally(left_out)
+    def __init__(self, print_line: Callable[[str], None], status: RunStatus):
+        """`status`: its lines were shown already."""
+        self._print = print_line
         self._compiling: set[str] = set()
-        self._shares: dict[str, deque[float]] = {}  # by data process
-        self._memory_mb: dict[str, int] = {}
+        self._shown = Shown(status)
 
-    def say(self, text: str, kind: LineKind = LineKind.STORY) -> None:
-        """Show a line; one of the steps with everything else that a person looks for."""
-        self._tally.note_line(kind)
-        is_step = kind is LineKind.STEP
-        self._show(f"{text} · {self._data_side()}{self._tally}" if is_step else text)
+    def show(self, status: RunStatus) -> None:
+        """Show what is new; a line of the steps with everything else that a person looks for."""
+        for lane in status.lanes:
+            if lane.phase == COMPILING and lane.worker not in self._compiling:
+                self._compiling.add(lane.worker)
+                self._print(f"⏳ {lane.worker}: compiling; on a GPU this can take a minute or two")
+        for line in self._shown.new_lines(status):
+            is_step = line.kind_of_line is LineKind.STEP
+            data_side = "".join(map(_data_side, status.lanes))
+            self._print(f"{line.text} · {data_side}{tally(status)}" if is_step else line.text)
 
-    def event(self, event: Restarted) -> None:
-        """Take in that a worker was replaced."""
-        self._tally.note_restart()
 
-    def report(self, worker: str, report: Report) -> None:
-        """Take in what a worker has told the launcher."""
-        if isinstance(report, Phase) and report.name == COMPILING:
-            if worker not in self._compiling:
-                self._compiling.add(worker)
-                self.say(f"⏳ {worker}: compiling; on a GPU this can take a minute or two")
-        elif isinstance(report, Busy) and worker.startswith("data_worker"):
-            self._shares.setdefault(worker, deque(maxlen=_WINDOWS)).append(report.share)
-            self._memory_mb[worker] = report.memory_mb
-
-    def _data_side(self) -> str:
-        sides = []
-        for worker, shares in sorted(self._shares.items()):
-            steady = steadiness(shares)
-            ratio = steady.ratio if steady else "–"
-            sides.append(f"{worker} {self._memory_mb[worker]} MB, p5/p50 {ratio} · ")
-        return "".join(sides)
+def _data_side(lane: LaneStatus) -> str:
+    if not lane.worker.startswith("data_worker") or not lane.shares:
+        return ""
+    steady = steadiness(lane.shares)
+    return f"{lane.worker} {lane.memory_mb} MB, p5/p50 {steady.ratio if steady else '–'} · "

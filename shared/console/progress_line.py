@@ -21,6 +21,12 @@ def can_rewrite(stream: TextIO | None) -> bool:
     )
 
 
+def can_draw(stream: TextIO | None) -> bool:
+    """True on such a terminal that has the letters of the live view."""
+    encoding = (getattr(stream, "encoding", "") or "").lower()
+    return can_rewrite(stream) and encoding in ("utf-8", "utf8")
+
+
 def progress_line(what: str, done: int, total: int, columns: int) -> str:
     """What is being done, a bar where there is room for one, and how far it is."""
     count = f" {done:,}/{total:,}" if total else ""

@@ -17,7 +17,7 @@ from shared.console.numbers import number
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.report_samples import samples_section
 from shared.console.run_story import RunStory, judged, judged_by, read_run
-from shared.console.run_words import ending_in_words, restart_in_words
+from shared.console.run_words import ending_in_words, restart_in_words, without_sign
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
 from shared.run.directory import RunDirectory
@@ -84,13 +84,8 @@ def _ending(story: RunStory) -> str:
     """How the run ended, if it has."""
     if story.ending is None:
         return ""
-    words = _without_sign(ending_in_words(story.ending, str(story.path))).partition("\n")[0]
+    words = without_sign(ending_in_words(story.ending, str(story.path))).partition("\n")[0]
     return paragraph(words, _TONES.get(story.ending.exit_code, "bad"))
-
-
-def _without_sign(line: str) -> str:
-    """A line of the terminal without the sign in front of it, which not every font has."""
-    return line.partition(" ")[2].lstrip()
 
 
 def _facts(story: RunStory) -> str:
@@ -200,7 +195,7 @@ def _restarts(story: RunStory) -> str:
     if not story.restarts:
         return section("Restarts", paragraph("No process had to be started again.", "soft"))
     rows = [
-        (_date(event.time_s), _without_sign(restart_in_words(event)))
+        (_date(event.time_s), without_sign(restart_in_words(event)))
         for event in story.restarts[:_MOST_ROWS]
     ]
     return section(

@@ -17,11 +17,16 @@ from shared.worker.contract import trouble_of
 
 
 def prepare_run(
-    run: RunDirectory, say: Callable[[str], None], live: bool = False, task: str = DEFAULT
+    run: RunDirectory,
+    say: Callable[[str], None],
+    live: bool = False,
+    task: str = DEFAULT,
+    on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict:
     """Write the run's index and quarantine; returns the preparation's summary.
 
     `live`: how far it is may be shown on a line that is rewritten, where there is a terminal.
+    `on_progress` is told the same: what is done, how much of it, of how much.
 
     Raises:
         DataError: the data set can't be used, and why.
@@ -44,7 +49,9 @@ def prepare_run(
         for line in child.stdout:
             event = _event(line)
             if event.get("event") == "progress":
-                shown.show(int(event["done"]), int(event["total"]), str(event.get("what")))
+                done, total, what = int(event["done"]), int(event["total"]), str(event.get("what"))
+                shown.show(done, total, what)
+                on_progress(what, done, total)
             elif event.get("event") == "prepared":
                 shown.clear()
                 summary = event

@@ -84,14 +84,17 @@ class TrainingRun:
         on_report: Callable[[str, Report], None] = lambda worker, report: None,
         model_command: tuple[str, ...] = ("model_worker",),
         on_event: Callable[[Restarted], None] = lambda event: None,
+        on_stop: Callable[[], None] = lambda: None,
     ):
         """`say` takes lines of the run's story, `on_report` everything that workers tell.
 
         `started_s` is time.time() of the command.
+        `on_stop` is called when the run is about to save and end because it was asked to.
         `model_command` is the module that is the model process, and flags of its own.
         """
         self._on_report = on_report
         self._on_event = on_event
+        self._on_stop = on_stop
         self._model_command = model_command
         self._config = config
         self._run = run
@@ -167,6 +170,10 @@ class TrainingRun:
         self._stopping = True
         self._act(orders.StopAsked(time.monotonic()))
 
+    def ask_to_stop(self) -> None:
+        """The same, from another thread: noticed within a moment."""
+        self._stops.append(signal.SIGTERM)
+
     def _note_stop(self, number: int, frame: object) -> None:
         self._stops.append(number)
 
@@ -181,6 +188,7 @@ class TrainingRun:
             was_stopping, self._stopping = self._stopping, True
             self._act(orders.StopAsked(time.monotonic()))
             if not was_stopping:
+                self._on_stop()
                 name = signal.Signals(number).name
                 self._say(
                     f"⏹  {name}: finishing the step and saving (Ctrl-C again to stop at once)"

@@ -43,6 +43,8 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.launcher_log = self.path / "launcher.log"
         self.events = self.path / "events.jsonl"
+        self.status = self.path / "status.json"
+        self.stop_request = self.path / ".stop"
 
     def log_of(self, worker: str) -> Path:
         return self.path / f"{worker}.log"

@@ -12,8 +12,10 @@ import numpy as np
 from shared.errors import InputError
 
 
-def write_file(path: str | os.PathLike, content: bytes) -> None:
+def write_file(path: str | os.PathLike, content: bytes, durable: bool = True) -> None:
     """Write a file beside its place and rename it there.
+
+    `durable`: it is to outlive the machine, once this returns.
 
     Raises:
         InputError: the place can't be written to.
@@ -24,7 +26,8 @@ def write_file(path: str | os.PathLike, content: bytes) -> None:
         with open(beside, "xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,6 +179,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque(maxlen=_MOST_WAITING)
         self._begun = b""  # what is missing of a line whose beginning is in the pipe
+        self.listener: Callable[[Report], None] | None = None  # in this process, beside the pipe
 
     @classmethod
     def from_environment(cls) -> Reporter:
@@ -185,6 +187,8 @@ class Reporter:
         return cls(int(value) if value else None)
 
     def tell(self, report: Report) -> None:
+        if self.listener is not None:
+            self.listener(report)
         if self._descriptor is None:
             return
         line = encode(report)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from shared.console.live_view import LastingStream, LiveView
 from shared.run.event_log import Restarted
+from shared.status.status_keeper import StatusKeeper
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Phase
 
 START_S = 1_000_000.0
@@ -45,21 +46,33 @@ def metrics(step=120, outlook=OUTLOOK, **changes):
 def draw():
     """Tells a view what a run told, and gives what it shows."""
 
-    def draw(width, *told, says=(), events=(), clock=None, height=60, **settings):
+    def draw(width, *told, says=(), events=(), clock=None, height=60, left_out=0, **devices):
+        clock = clock or Clock()
+        keeper = StatusKeeper(50, START_S, now=clock, **devices)
+        keeper.training(left_out)
         console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
-        view = LiveView(50, START_S, console=console, now=clock or Clock(), **settings)
+        view = LiveView(keeper.status(), console=console, now=clock)
         for worker, report in told:
-            view.report(worker, report)
+            keeper.report(worker, report)
         for line in says:
-            view.say(*line)
+            keeper.say(*line)
         for event in events:
-            view.event(event)
+            keeper.event(event)
+        view.show(keeper.status())
         console.file.seek(0)
         console.file.truncate()
         console.print(view.panel())
         return console.file.getvalue()
 
     return draw
+
+
+def told(clock, *reports):
+    """The status of a run of which this was told."""
+    keeper = StatusKeeper(50, START_S, now=clock)
+    for worker, report in reports:
+        keeper.report(worker, report)
+    return keeper.status()
 
 
 def a_run():
@@ -96,13 +109,11 @@ def test_nothing_is_lost_at_any_width(draw, width):
 
 
 def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
-    told = [("data_worker-0", Phase("starting", 60.0)),
-            ("model_worker", Phase("compiling", 60.0))]  # fmt: skip
     clock = Clock()
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    view = LiveView(50, START_S, console=console, now=clock)
-    for worker, report in told:
-        view.report(worker, report)
+    status = told(clock, ("data_worker-0", Phase("starting", 60.0)),
+                  ("model_worker", Phase("compiling", 60.0)))  # fmt: skip
+    view = LiveView(status, console=console, now=clock)
     clock.now_s += 12
     console.print(view.panel())
     shown = console.file.getvalue()
@@ -112,20 +123,18 @@ def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
 
 def test_time_left_runs_down_between_two_numbers(draw):
     clock = Clock()
-    told = [("model_worker", metrics())]
-    assert "left 1:01:40" in draw(80, *told, clock=clock)
+    assert "left 1:01:40" in draw(80, ("model_worker", metrics()), clock=clock)
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    view = LiveView(50, START_S, console=console, now=clock)
-    view.report("model_worker", metrics())
+    view = LiveView(told(clock, ("model_worker", metrics())), console=console, now=clock)
     clock.now_s += 10
     console.print(view.panel())
     assert "left 1:01:30" in console.file.getvalue()
 
 
 def test_lanes_are_named_after_what_they_run_on(draw):
-    told = [(name, Busy(0.5)) for name in
-            ("data_worker-0", "data_worker-1", "model_worker")]  # fmt: skip
-    shown = draw(80, *told, data_device="CPU", model_device="GPU")
+    reports = [(name, Busy(0.5)) for name in
+               ("data_worker-0", "data_worker-1", "model_worker")]  # fmt: skip
+    shown = draw(80, *reports, data_device="CPU", model_device="GPU")
     for label in ("data CPU  ", "data CPU 1", "model GPU"):
         assert label in shown
 
@@ -142,26 +151,27 @@ def test_a_resized_terminal_gets_a_clean_screen():
     console = Console(
         file=io.StringIO(), width=100, height=30, force_terminal=True, _environ={"TERM": "xterm"}
     )
-    with LiveView(50, START_S, console=console, now=Clock()) as view:
-        view.report("model_worker", metrics())
+    status = told(Clock(), ("model_worker", metrics()))
+    with LiveView(status, console=console, now=Clock()) as view:
+        view.show(status)
         assert "\x1b[2J" not in console.file.getvalue()
         console.width = 60
-        view.report("model_worker", metrics())
+        view.show(status)
         _before, _, after = console.file.getvalue().partition("\x1b[2J")
         assert "model GPU" in after
-        view.report("model_worker", metrics())
+        view.show(status)
     assert console.file.getvalue().count("\x1b[2J") == 1
 
 
 def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cached(draw):
-    told = [
+    reports = [
         (
             f"data_worker-{n}",
             Busy(1.0, memory_mb=640, cached=1234, to_cache=5678),
         )
         for n in range(2)
     ]
-    shown = draw(80, *told)
+    shown = draw(80, *reports)
     assert "data GPU   100 %" in shown and "data GPU 1 100 %" in shown
     assert shown.count("cached 1,234/5,678") == 2
 
@@ -181,7 +191,30 @@ def test_a_terminal_that_is_gone_does_not_end_the_run():
         flush = write
 
     console = Console(file=LastingStream(Gone()), force_terminal=True, width=80)
-    with LiveView(50, START_S, console=console, now=Clock()) as view:
+    keeper = StatusKeeper(50, START_S, now=Clock())
+    with LiveView(keeper.status(), console=console, now=Clock()) as view:
         for worker, report in a_run():
-            view.report(worker, report)
-        view.say("⏹  SIGHUP: finishing the step and saving")
+            keeper.report(worker, report)
+            view.show(keeper.status())
+        keeper.say("⏹  SIGHUP: finishing the step and saving")
+        view.show(keeper.status())
+
+
+def test_lines_are_shown_once_and_those_of_another_start_again():
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    first, second = (StatusKeeper(50, START_S, now=Clock()) for _ in range(2))
+    view = LiveView(first.status(), console=console, now=Clock())
+    for keeper in (first, second):
+        keeper.say("going on")
+        keeper.say("   step 1", LineKind.STEP)
+        view.show(keeper.status())
+        view.show(keeper.status())
+    assert console.file.getvalue().splitlines() == ["going on", "going on"]
+
+
+def test_how_far_the_look_at_the_data_is_can_be_seen():
+    keeper = StatusKeeper(50, START_S, now=Clock())
+    keeper.preparing("decoding every file once", 655, 1310)
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(LiveView(keeper.status(), console=console, now=Clock()).panel())
+    assert "decoding every file once 655/1,310" in console.file.getvalue()

@@ -2,19 +2,25 @@
 
 from shared.console.plain_lines import PlainLines
 from shared.run.event_log import Restarted
+from shared.status.status_keeper import StatusKeeper
 from shared.worker.reports import Busy, LineKind, Phase
 
 
 def test_a_step_line_ends_with_what_only_the_launcher_knows():
     shown = []
-    lines = PlainLines(shown.append, left_out=2)
+    keeper = StatusKeeper(50, 0.0)
+    keeper.training(left_out=2)
+    keeper.say("said before")
+    lines = PlainLines(shown.append, keeper.status())
     for share in (0.5, 0.5, 0.5, 0.5, 0.5, 0.5):
-        lines.report("data_worker-0", Busy(share, memory_mb=640))
-        lines.report("model_worker", Busy(1.0, memory_mb=900))
-    lines.say("⚠️  Left out u7: gone", LineKind.LEFT_OUT)
-    lines.event(Restarted(0.0, "data_worker-0", "data_worker-0: killed by SIGKILL", False))
-    lines.say("⚠️  data_worker-0: killed by SIGKILL; starting it again")
-    lines.say("   step 10 of 20 · loss 1.0", LineKind.STEP)
+        keeper.report("data_worker-0", Busy(share, memory_mb=640))
+        keeper.report("model_worker", Busy(1.0, memory_mb=900))
+    keeper.say("⚠️  Left out u7: gone", LineKind.LEFT_OUT)
+    keeper.event(Restarted(0.0, "data_worker-0", "data_worker-0: killed by SIGKILL", False))
+    keeper.say("⚠️  data_worker-0: killed by SIGKILL; starting it again")
+    keeper.say("   step 10 of 20 · loss 1.0", LineKind.STEP)
+    for _ in range(2):
+        lines.show(keeper.status())
     assert shown == [
         "⚠️  Left out u7: gone",
         "⚠️  data_worker-0: killed by SIGKILL; starting it again",
@@ -24,8 +30,10 @@ def test_a_step_line_ends_with_what_only_the_launcher_knows():
 
 def test_compiling_is_said_once_for_each_process():
     shown = []
-    lines = PlainLines(shown.append, left_out=0)
+    keeper = StatusKeeper(50, 0.0)
+    lines = PlainLines(shown.append, keeper.status())
     for _ in range(2):
-        lines.report("model_worker", Phase("compiling", 60.0))
-        lines.report("model_worker", Phase("training", 60.0))
+        for phase in ("compiling", "training"):
+            keeper.report("model_worker", Phase(phase, 60.0))
+            lines.show(keeper.status())
     assert shown == ["⏳ model_worker: compiling; on a GPU this can take a minute or two"]

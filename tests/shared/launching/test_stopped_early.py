@@ -16,6 +16,7 @@ from shared.config.toml_file import write_config
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
 from shared.run.resume import can_go_on
+from shared.status.run_state import State, look_at
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,7 +30,8 @@ def test_a_stop_while_the_data_is_looked_at_ends_with_130(
     signal.signal(number, before)  # whoever runs the tests may have had it ignored
     request.addfinalizer(lambda: signal.signal(number, original))
 
-    def prepare(run, say, live, task):
+    def prepare(run, say, live, task, on_progress):
+        on_progress("looking", 1, 2)
         os.kill(os.getpid(), number)
         signal.pause()
 
@@ -39,6 +41,7 @@ def test_a_stop_while_the_data_is_looked_at_ends_with_130(
     assert "Interrupted before training began" in capsys.readouterr().out
     assert signal.getsignal(number) is before
     os.close(RunDirectory(run).lock("launcher"))  # nobody holds it any more
+    assert look_at(RunDirectory(run)).state is State.INTERRUPTED
 
 
 def test_a_system_that_refuses_is_a_sentence(tmp_path, monkeypatch, capsys):

@@ -1,0 +1,98 @@
+"""`launcher.py watch RUN`: the live view of a run that goes on, from any other shell."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+
+from shared.config.flags import PlainParser
+from shared.console.json_output import stdout_for_json_alone, write_json
+from shared.console.progress_line import can_draw
+from shared.console.run_words import state_in_words
+from shared.console.say import say_plainly
+from shared.launching.run_record import View
+from shared.run.directory import RunDirectory
+from shared.status.run_state import RunState, State, the_run
+from shared.status.run_status import RunStatus
+from shared.status.watched import Watched
+
+_EVERY_S = 0.5
+_LINES_BEFORE = 8  # of the story, that a watcher begins with
+_NICE = 10  # who only watches gives way to who trains
+
+
+def watch_parser() -> PlainParser:
+    """The flags of the command."""
+    parser = PlainParser(
+        prog="launcher.py watch",
+        usage="launcher.py watch RUN [--json]",
+        description="Show a run that is going on. Ctrl-C leaves it alone.",
+    )
+    parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line, whenever something changes"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Watch until the run ends; returns 1 where it failed."""
+    flags = watch_parser().parse_all(arguments)
+    run = the_run(flags.run)
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    found = _in_json(run) if flags.json else _in_the_terminal(run)
+    return 1 if found.state is State.FAILED else 0
+
+
+def _in_json(run: RunDirectory) -> RunState:
+    out, watched = stdout_for_json_alone(), Watched(run)
+    seen: object = None
+    while True:
+        found = watched.look()
+        beat = (found.state, found.status.session, found.status.beat) if found.status else found
+        if beat != seen:
+            seen = beat
+            status = dataclasses.asdict(found.status) if found.status else None
+            write_json(
+                out,
+                {"run": str(run.path), "state": found.state, "why": found.why, "status": status},
+            )
+        if not found.state.is_going_on:
+            return found
+        time.sleep(_EVERY_S)
+
+
+def _in_the_terminal(run: RunDirectory) -> RunState:
+    watched = Watched(run)
+    found = watched.look()
+    if found.state.is_going_on and found.status is not None:
+        for line in found.status.lines[-_LINES_BEFORE:]:
+            say_plainly(line.text)
+        try:
+            with _view(run, found.status) as view:
+                while found.state.is_going_on:
+                    time.sleep(_EVERY_S)
+                    found = watched.look()
+                    if found.status is not None:
+                        view.show(found.status)
+        except KeyboardInterrupt:
+            say_plainly(
+                f"👋 The run goes on. 'python launcher.py stop {run.path}' would save and end it"
+            )
+            return found
+    say_plainly(state_in_words(found, str(run.path)))
+    return found
+
+
+def _view(run: RunDirectory, status: RunStatus) -> contextlib.AbstractContextManager[View]:
+    if can_draw(sys.stdout):
+        from shared.console.live_view import LiveView
+
+        return LiveView(status, title=f"tandem · {run.path}")
+    from shared.console.plain_lines import PlainLines
+
+    return contextlib.nullcontext(PlainLines(say_plainly, status))

@@ -1,0 +1,59 @@
+"""Runs that are watched, listed and stopped from other shells."""
+
+import json
+import signal
+
+from documents import documented, the_documented
+
+
+def test_a_run_is_watched_by_many_and_stopped_from_elsewhere(checkout):
+    run = checkout.launch("runs/mine", "--max-steps", "100000")
+    checkout.wait_for_step(run, "runs/mine", 2)
+    (listing,) = [words for words in documented("runs") if "--json" not in words]
+    listed = checkout.documented(listing)
+    watches = [checkout.documented(words) for words in documented("watch")]
+    leaving = checkout.documented(the_documented("watch"))
+    assert listed.wait() == 0 and "training" in listed.text
+    for watch in (*watches, leaving):
+        watch.wait_for_text("Model training starting now")
+    leaving.signal(signal.SIGINT)
+    assert leaving.wait() == 0 and "The run goes on" in leaving.text
+    plain, in_json = documented("stop")
+    stop = checkout.documented(plain)
+    assert stop.wait() == 0, stop.text
+    assert "SIGTERM: finishing the step and saving" in stop.text
+    assert "Interrupted; the checkpoint is saved" in stop.text.splitlines()[-1]
+    assert run.wait(10) == 130
+    for watch in watches:
+        assert watch.wait(20) == 0, watch.text
+    in_words, as_objects = (watch.text for watch in watches)
+    assert "Interrupted; the checkpoint is saved" in in_words.splitlines()[-1]
+    objects = [json.loads(line) for line in as_objects.splitlines()]
+    assert objects[0]["state"] == "training" and objects[-1]["state"] == "interrupted"
+    assert {lane["worker"] for lane in objects[0]["status"]["lanes"]} == {
+        "data_worker-0", "model_worker",
+    }  # fmt: skip
+    again, listed = checkout.documented(in_json), checkout.documented([*listing, "--json"])
+    assert again.wait() == 2 and "there is nothing to stop" in again.text
+    assert listed.wait() == 0
+    (found,) = json.loads(listed.text)["runs"]
+    assert found["state"] == "interrupted" and found["step"] >= 2 and found["disk_bytes"] > 100_000
+
+
+def test_what_is_started_by_hand_can_be_watched_and_stopped(checkout):
+    prepare = the_documented("train", "--prepare-only")
+    assert checkout.documented(prepare, *checkout.settings).wait() == 0
+    listed = checkout.documented(the_documented("runs"))
+    assert listed.wait() == 0 and "prepared" in listed.text
+    by_hand = [word for word in the_documented("model_worker") if not word.startswith("--listen")]
+    model = checkout.documented(by_hand)
+    data = checkout.documented(the_documented("data_worker"))
+    checkout.wait_for_step(model, "runs/mine", 1)
+    watch = checkout.documented(the_documented("watch"))
+    watch.wait_for_text("step ")
+    stop = checkout.documented(the_documented("stop", "--json"))
+    assert stop.wait() == 0, stop.text
+    found = json.loads(stop.text.splitlines()[-1])
+    assert (found["state"], found["exit_code"]) == ("interrupted", 130)
+    assert model.wait(10) == 130 and watch.wait(20) == 0
+    assert data.wait(20) in (0, 130)
