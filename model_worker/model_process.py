@@ -27,7 +27,7 @@ from model_worker.training.step import StepSettings, TrainStep
 from model_worker.training.validation import Validation
 from model_worker.training_loop import LoopParts, RollBack, TrainingLoop
 from model_worker.watching.progress_log import ProgressLog
-from model_worker.watching.run_logs import Quarantine, cut_back
+from model_worker.watching.quarantine import Quarantine
 from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries
 from shared.config.settings import Config
@@ -36,6 +36,7 @@ from shared.plan.index import Index
 from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint, total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
 from shared.run.directory import RunDirectory
+from shared.run.json_lines import cut_back
 from shared.run.task_identity import read_identity
 from shared.stream.array_block import ALIGNMENT_BYTES
 from shared.stream.codec import MAX_ARRAYS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_worker.watching.run_logs import JsonLines, end_last_line, sound_records
+from shared.run.json_lines import JsonLines, end_last_line, sound_records
 
 
 class SkippedBatches:

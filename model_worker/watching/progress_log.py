@@ -15,7 +15,6 @@ from model_worker.stream.device_prefetch import DeviceBatch
 from model_worker.stream.receiver import Receiver
 from model_worker.training.state import Position
 from model_worker.training.step import TrainStep
-from model_worker.watching.run_logs import JsonLines
 from shared.clock import clock
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
@@ -26,6 +25,7 @@ from shared.diagnosis.wait_attribution import attribute
 from shared.plan.index import Index
 from shared.plan.plan import FILLER, Plan
 from shared.run.directory import RunDirectory
+from shared.run.json_lines import JsonLines
 from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
 

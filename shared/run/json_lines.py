@@ -1,4 +1,4 @@
-"""The run's line-by-line files: metrics, audit, quarantine. Each line is one JSON object."""
+"""Files of one JSON object a line: written so that no reader sees half of one, read around damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import TandemError
-from shared.plan.index import Index
 
 log = logging.getLogger(__name__)
 
@@ -94,49 +93,6 @@ def _record_of(line: bytes) -> dict | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
-
-
-class Quarantine:
-    """quarantine.jsonl: what preparation left out, then what failed while training.
-
-    Its lines do not depend on each other: one that is damaged costs itself, not those after it.
-    """
-
-    def __init__(self, path: Path, index: Index):
-        self._path = path
-        self._index = index
-        end_last_line(path)
-        self._lines = JsonLines(path)
-
-    def add(self, row: int, from_batch: int, reason: str) -> None:
-        """Write down, durably, that a row is left out from a batch of the stream on."""
-        index = self._index
-        self._lines.write(
-            {
-                "id": index.ids[row],
-                "line": int(index.line[row]),
-                "path": index.paths[row],
-                "kind": "bad",
-                "reason": reason,
-                "row": row,
-                "from_batch": from_batch,
-            },
-            durable=True,
-        )
-
-    def exclusions(self) -> list[list[int]]:
-        """[row, from_batch] of everything that failed while training, in order."""
-        sound = sound_records(self._path, self._is_sound)
-        return [[each["row"], each["from_batch"]] for each in sound if "from_batch" in each]
-
-    def _is_sound(self, record: dict) -> bool:
-        """Whether what it says of the stream, if anything, can be."""
-        if "from_batch" not in record:
-            return True
-        row, from_batch = record.get("row"), record["from_batch"]
-        if type(row) is not int or type(from_batch) is not int:
-            return False
-        return 0 <= row < len(self._index) and from_batch >= 0
 
 
 def sound_records(path: Path, is_sound: Callable[[dict], bool]) -> list[dict]:
