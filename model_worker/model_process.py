@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
-from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from model_worker.checkpoints.files import Checkpoint
 from model_worker.checkpoints.store import CheckpointStore
+from model_worker.saving import Saving
 from model_worker.start_delay import wait_for_start
 from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
@@ -19,13 +18,13 @@ from model_worker.stream.ticket_ledger import TicketLedger
 from model_worker.training.bad_examples import BadExamples
 from model_worker.training.begin_from import begin_from_run
 from model_worker.training.built_model import built_model
-from model_worker.training.roll_backs import RollBacks
+from model_worker.training.roll_backs import RollBack, RollBacks
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
-from model_worker.training.state import Position, groups_of, restore, state_of
+from model_worker.training.state import Position, restore
 from model_worker.training.step import StepSettings, TrainStep
 from model_worker.training.validation import Validation
-from model_worker.training_loop import LoopParts, RollBack, TrainingLoop
+from model_worker.training_loop import LoopParts, TrainingLoop
 from model_worker.watching.progress_log import ProgressLog
 from model_worker.watching.quarantine import Quarantine
 from model_worker.watching.showing import Showing
@@ -88,7 +87,6 @@ class Session:
         self._store.remove_leftovers()
         self._quarantine = Quarantine(run.quarantine, self._index)
         self._roll_backs = RollBacks()
-        self._num_applied_saved = 0  # steps that changed the weights of the last checkpoint
         self._identity = {
             "index": self._index.fingerprint,
             "stream": self._plan.with_layout(
@@ -117,7 +115,6 @@ class Session:
         position = Position()
         if checkpoint is not None:
             position = restore(checkpoint, train_step, self._identity)
-            self._num_applied_saved = checkpoint.state["counters"]["num_applied"]
             # The budget may have changed since, and with it where validations fall.
             position.next_batch = self._plan.layout.index_after(
                 position.step * config.training.grad_accum, position.is_validated
@@ -163,7 +160,7 @@ class Session:
             if self._should_stop():  # whoever goes on from here goes back first
                 reason = "interrupted"
                 return EXIT_INTERRUPTED
-            self._roll_backs.note(loop.step, self._num_applied_saved, train_step.why_it_broke())
+            self._roll_backs.note(loop.step, parts.saving.num_applied, train_step.why_it_broke())
             return None
         finally:
             receiver.stop(reason)
@@ -265,7 +262,13 @@ class Session:
         )
         return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
 
-    def _make_parts(self, model, train_step, receiver: Receiver, position: Position) -> LoopParts:
+    def _make_parts(
+        self,
+        model: keras.Model,
+        train_step: TrainStep,
+        receiver: Receiver,
+        position: Position,
+    ) -> LoopParts:
         config = self._config
         peak = config.training.learning_rate or self._task.peak_rate()
         if config.training.init_from and not config.training.learning_rate:
@@ -278,6 +281,18 @@ class Session:
         summaries = Summaries(self._run.tensorboard, config, position.step, say)
         viewer = self._task.viewer(model, self._index)
         showing = Showing(viewer, train_step, self._run.samples, summaries, say)
+        progress = ProgressLog(
+            self._run,
+            self._index,
+            self._plan,
+            receiver,
+            train_step,
+            self._reporter,
+            config,
+            self._task,
+            self._busy,
+            summaries.numbers,
+        )
         return LoopParts(
             config=config,
             plan=self._plan,
@@ -286,33 +301,20 @@ class Session:
             train_step=train_step,
             validation=Validation(model, self._task, self._signature, train_step, showing.keep),
             schedule=schedule,
-            progress=ProgressLog(
-                self._run,
-                self._index,
-                self._plan,
-                receiver,
-                train_step,
-                self._reporter,
-                config,
-                self._task,
-                self._busy,
-                summaries.numbers,
-            ),
+            progress=progress,
             skipped=SkippedBatches(self._run.path / "skipped.jsonl"),
             reporter=self._reporter,
-            save=lambda position: self._save(train_step, position, receiver.exclusions),
-            on_best=lambda position: self._mark_best(position),
+            saving=Saving(
+                self._store,
+                train_step,
+                position,
+                lambda: receiver.exclusions,
+                self._identity,
+                progress,
+                self._reporter,
+                stop_on_error=config.training.on_save_error == "stop",
+            ),
             showing=showing,
             should_stop=self._should_stop,
             started_s=self._started_s,
         )
-
-    def _save(self, train_step: TrainStep, position: Position, exclusions: Exclusions) -> None:
-        state = state_of(train_step, position, exclusions.to_json(), self._identity)
-        started_s = time.perf_counter()
-        path: Path = self._store.save(position.step, groups_of(train_step), state)
-        self._num_applied_saved = state["counters"]["num_applied"]
-        log.info("saved %s in %.2f s", path, time.perf_counter() - started_s)
-
-    def _mark_best(self, position: Position) -> None:
-        self._store.mark_best(position.step, position.best_loss)

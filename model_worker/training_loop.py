@@ -3,56 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
 from collections.abc import Callable
 
-from model_worker.checkpoints.files import NotFiniteError
+from model_worker.saving import Saving
 from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
 from model_worker.stream.receiver import Receiver
+from model_worker.training.roll_backs import RollBack
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
 from model_worker.training.state import Position
 from model_worker.training.step import TrainStep
 from model_worker.training.validation import Validation
+from model_worker.watching.liveness import Liveness
 from model_worker.watching.progress_log import Budget, ProgressLog
 from model_worker.watching.showing import Showing
 from shared.config.settings import Config
-from shared.errors import CheckpointError, TandemError
 from shared.plan.plan import Plan
-from shared.worker.contract import (
-    CLOSING,
-    COMPILING,
-    EXIT_FINISHED,
-    EXIT_INTERRUPTED,
-    SPEAKING,
-    TRAINING,
-    WAITING,
-)
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 from shared.worker.reports import Reporter
 
-log = logging.getLogger(__name__)
-
-_TRAINING_DEADLINE_S = 60.0
-# Of the slowest batch so far: minutes a batch are no hang where a batch takes minutes. The first
-# of a shape may hold a compilation that does not come again, and says less.
-_BATCHES_IN_DEADLINE, _FIRST_BATCHES_IN_DEADLINE = 20.0, 3.0
-_WAITING_DEADLINE_S = 60.0  # of the receiving thread, which may have to wait for a busy disk
-_COMPILING_DEADLINE_S = 1800.0
-_VALIDATING_DEADLINE_S = 600.0
-_SAVING_DEADLINE_S = 600.0
-_SPEAKING_DEADLINE_S = 600.0
-_CLOSING_DEADLINE_S = 600.0
 _WAIT_S = 0.5
-_REPORT_EVERY_S = 1.0
 _STEPS_FOR_A_PACE = 16
-_LAST_SAVE_AGAIN_AFTER_S = (1.0, 3.0)
 _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
 _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
-
-
-class RollBack(Exception):
-    """The numbers broke down. Where it is known what they were trained on, it is written down."""
 
 
 @dataclasses.dataclass
@@ -69,8 +43,7 @@ class LoopParts:
     progress: ProgressLog
     skipped: SkippedBatches
     reporter: Reporter
-    save: Callable[[Position], None]
-    on_best: Callable[[Position], None]
+    saving: Saving
     showing: Showing
     should_stop: Callable[[], bool]
     started_s: float  # of the command, by `machine_s`
@@ -97,14 +70,9 @@ class TrainingLoop:
         # The curve of a checkpoint is kept until this process has a pace of its own.
         self._fit_from = position.step + _STEPS_FOR_A_PACE if position.fitted_steps else 0
         self._begun_step = position.step
-        self._saved_step = position.step or None  # a position beyond 0 is a checkpoint's
         self._validation_s = _LAST_VALIDATION_S if parts.plan.num_validation_batches else 0.0
         self._validating_s = 0.0  # so far, of the validation under way
-        self._save_error = ""  # of the save before, if it failed
-        self._declared = ("", 0.0)  # phase and its deadline
-        self._told_s = 0.0
-        self._turns_told = -1  # of the receiving thread
-        self._training_deadline_s = _TRAINING_DEADLINE_S
+        self._liveness = Liveness(parts.reporter, parts.progress.sample_busy)
         self._shapes: set = set()
 
     def run(self) -> int:
@@ -156,9 +124,9 @@ class TrainingLoop:
                     return
                 batch = prefetch.get(_WAIT_S)
                 if batch is None:
-                    self._report_waiting(receiver)
-            self._enter("validating", _VALIDATING_DEADLINE_S)
-            self._report()
+                    self._liveness.waits(receiver, self._cursor)
+            self._liveness.validates()
+            self._liveness.moved(self._cursor)
             receiver.taken()
             self._parts.validation.add(batch.tensors)
         self._finish_validation()
@@ -205,29 +173,10 @@ class TrainingLoop:
             if batch is not None:
                 self._parts.progress.waited(batch, (time.perf_counter() - started_s) * 1000)
                 return batch
-            self._report_waiting(self._parts.receiver)
+            self._liveness.waits(self._parts.receiver, self._cursor)
             out_of_time = self._training.max_minutes and self._remaining_s() <= 0
             if self._parts.should_stop() or out_of_time:
                 return None
-
-    def _enter(self, phase: str, deadline_s: float) -> None:
-        if (phase, deadline_s) != self._declared:
-            self._declared = phase, deadline_s
-            self._parts.reporter.phase(phase, deadline_s)
-
-    def _report_waiting(self, receiver: Receiver) -> None:
-        """That this thread waits shows nothing: a batch can come only while the receiver works."""
-        self._enter(WAITING, _WAITING_DEADLINE_S)
-        if receiver.num_turns != self._turns_told:
-            self._turns_told = receiver.num_turns
-            self._report()
-
-    def _report(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._told_s >= _REPORT_EVERY_S:
-            self._told_s = now_s
-            self._parts.reporter.progress(self._cursor)
-            self._parts.progress.sample_busy()
 
     def _train(self, batch: DeviceBatch) -> None:
         parts, position = self._parts, self._position
@@ -236,9 +185,9 @@ class TrainingLoop:
         is_first = shape not in self._shapes
         if is_first:
             self._shapes.add(shape)
-            self._enter(COMPILING, _COMPILING_DEADLINE_S)
+            self._liveness.compiles()
         else:
-            self._enter(TRAINING, self._training_deadline_s)
+            self._liveness.trains()
         rate = parts.schedule.rate(position.step)
         self._in_group += 1
         is_last = self._in_group == self._training.grad_accum
@@ -248,18 +197,13 @@ class TrainingLoop:
             parts.train_step(batch.tensors, position.step, rate, ema_decay, is_last)
         parts.progress.trained(batch, self._cursor, skip)
         self._cursor += 1
-        self._report()
+        self._liveness.moved(self._cursor)
         if is_last:
             self._in_group = 0
             self._after_step(rate)
-        self._allow_for(time.perf_counter() - started_s, is_first)
+        self._liveness.allow_for(time.perf_counter() - started_s, is_first)
         if is_last:
             self._save_if_due()
-
-    def _allow_for(self, seconds: float, is_first: bool) -> None:
-        """A batch, with what is logged after it, took so long: its like is given time enough."""
-        times = _FIRST_BATCHES_IN_DEADLINE if is_first else _BATCHES_IN_DEADLINE
-        self._training_deadline_s = max(self._training_deadline_s, times * seconds)
 
     def _after_step(self, rate: float) -> None:
         parts, position = self._parts, self._position
@@ -316,17 +260,16 @@ class TrainingLoop:
     def _validate(self, batch: DeviceBatch) -> None:
         parts = self._parts
         started_s = time.perf_counter()
-        self._enter("validating", _VALIDATING_DEADLINE_S)
+        self._liveness.validates()
         parts.validation.add(batch.tensors)
         self._cursor += 1
-        self._report()
-        end = parts.plan.layout.num_stream_batches
-        if not ((end is None or self._cursor < end) and self._validation_is_next()):
+        self._liveness.moved(self._cursor)
+        if self._validation_is_next():
+            self._validating_s += time.perf_counter() - started_s
+        else:
             self._finish_validation()
             self._validation_s = self._validating_s + time.perf_counter() - started_s
             self._validating_s = 0.0
-        else:
-            self._validating_s += time.perf_counter() - started_s
         parts.progress.exclude(time.perf_counter() - started_s)
 
     def _finish_validation(self) -> None:
@@ -339,70 +282,34 @@ class TrainingLoop:
         position.next_batch = self._cursor
         parts.progress.log_validation(position, parts.validation.last, parts.validation.judged_by)
         self._save()
-        if self._saved_step == position.step:
+        if parts.saving.saved_step == position.step:
             if is_best:
-                self._mark_best()
-            self._enter(SPEAKING, _SPEAKING_DEADLINE_S)
+                parts.saving.mark_best(position.step, loss)
+            self._liveness.shows()
         if not parts.should_stop():
             parts.showing.show(position.step)
 
-    def _mark_best(self) -> None:
-        try:
-            self._parts.on_best(self._position)
-        except CheckpointError as error:
-            self._parts.reporter.say(f"⚠️  The best checkpoint was not kept: {error}")
-
-    def _save(self) -> None:
-        """Save, if the disk lets it.
+    def _save(self, the_last: bool = False) -> None:
+        """Save what there is.
 
         Raises:
             RollBack: there is nothing in the state that is worth saving.
             TandemError: it could not be saved, and the run is to stop then.
         """
         self._look_at_numbers()
-        self._enter("saving", _SAVING_DEADLINE_S)
-        self._parts.progress.flush(durable=True)
-        try:
-            self._parts.save(self._position)
-        except NotFiniteError as error:
-            # No later save could do better. Which batch did it is not known, so none is left out.
-            self._parts.reporter.say(f"⚠️  Going back to the last checkpoint. {error}")
-            raise RollBack from error
-        except CheckpointError as error:
-            if str(error) != self._save_error:
-                self._parts.reporter.say(f"⚠️  The checkpoint was not saved: {error}")
-            self._save_error = str(error)
-            if self._training.on_save_error == "stop":
-                raise TandemError(f"the checkpoint could not be saved: {error}") from error
-            return
-        self._saved_step, self._save_error = self._position.step, ""
+        self._liveness.saves()
+        saving = self._parts.saving
+        (saving.save_the_last if the_last else saving.save)(self._position)
 
     def _end(self, code: int) -> int:
         if self._in_group:
             self._parts.train_step.drop_group()
             self._in_group = 0
         self._parts.validation.abandon()
-        if self._saved_step != self._position.step:
+        if self._parts.saving.saved_step != self._position.step:
             self._position.look_at_clock()
-            self._save_the_last()
-        self._enter(CLOSING, _CLOSING_DEADLINE_S)
+            self._save(the_last=True)
+        self._liveness.closes()
         self._parts.progress.flush()
         self._parts.progress.say_verdict()
         return code
-
-    def _save_the_last(self) -> None:
-        """A run whose last checkpoint is missing has not finished, whatever on_save_error says.
-
-        Raises:
-            TandemError: it could not be saved, not even a little later.
-        """
-        for pause_s in (*_LAST_SAVE_AGAIN_AFTER_S, None):
-            self._save()
-            if self._saved_step == self._position.step:
-                return
-            if pause_s is not None:
-                time.sleep(pause_s)
-        raise TandemError(
-            f"the last checkpoint, of step {self._position.step}, could not be saved. "
-            f"{self._save_error} Once that is mended, the same command goes on from the one before."
-        )

@@ -1,10 +1,14 @@
-"""How often a run may go back without getting anywhere."""
+"""Going back to the last checkpoint: how often a run may without getting anywhere."""
 
 from __future__ import annotations
 
 from shared.errors import TandemError
 
 _MOST = 3
+
+
+class RollBack(Exception):
+    """The numbers broke down. Where it is known what they were trained on, it is written down."""
 
 
 class RollBacks:

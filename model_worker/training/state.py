@@ -14,6 +14,7 @@ from model_worker.training.step import TrainStep
 from shared.clock import machine_s
 from shared.errors import CheckpointError
 
+Identity = dict[str, Any]  # what a checkpoint belongs to: names, and what must be equal
 _COUNTERS = ("num_nonfinite", "nonfinite_in_row", "finite_since_scaled", "loss_scale")
 
 
@@ -73,7 +74,7 @@ def _counters(train_step: TrainStep) -> dict[str, tf.Variable]:
 
 
 def state_of(
-    train_step: TrainStep, position: Position, exclusions: list, identity: dict[str, Any]
+    train_step: TrainStep, position: Position, exclusions: list, identity: Identity
 ) -> dict[str, Any]:
     """The JSON beside the arrays."""
     counters = {name: each.numpy().item() for name, each in _counters(train_step).items()}
@@ -85,7 +86,7 @@ def state_of(
     }
 
 
-def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: dict[str, Any]) -> Position:
+def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: Identity) -> Position:
     """Put a checkpoint back into the step; returns where it was.
 
     Raises:

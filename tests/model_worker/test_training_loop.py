@@ -6,15 +6,38 @@ import pytest
 
 from model_worker import training_loop
 from model_worker.checkpoints.files import NotFiniteError
+from model_worker.saving import Saving
 from model_worker.training import state as training_state
+from model_worker.training.roll_backs import RollBack
 from model_worker.training.schedule import Schedule
 from model_worker.training.state import Position
-from model_worker.training_loop import RollBack, TrainingLoop
+from model_worker.training_loop import TrainingLoop
+from model_worker.watching import liveness
 from shared.config.settings import Config, TrainingConfig
 from shared.plan.stream_layout import StreamLayout
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 STEP_S, VALIDATION_BATCH_S = 0.5, 0.2
+
+
+class SavingStory(Saving):
+    """Notes what would be written, and when; the files themselves are other tests' concern."""
+
+    def __init__(self, story, position):
+        train_step = SimpleNamespace(num_applied=SimpleNamespace(numpy=lambda: 0))
+        progress = SimpleNamespace(flush=lambda durable: None)
+        reporter = SimpleNamespace(say=story.said.append)
+        super().__init__(None, train_step, position, None, {}, progress, reporter, False)
+        self._story = story
+        self.takes_s, self.refuses = 0.0, None
+
+    def _write(self, position):
+        if self.refuses:
+            raise self.refuses
+        self._story.work(f"saved {position.step}", self.takes_s)
+
+    def mark_best(self, step, loss):
+        self._story.did.append(f"best {step}")
 
 
 class Story:
@@ -39,6 +62,8 @@ class Story:
             exclude=nothing, flush=nothing, say_verdict=nothing, sample_busy=nothing,
             log_validation=nothing,
         )  # fmt: skip
+        self.position = Position()
+        self.saving = SavingStory(self, self.position)
         self.parts = SimpleNamespace(
             config=Config(training=training), receiver=self.receiver, prefetch=self.prefetch,
             plan=SimpleNamespace(layout=layout, num_validation_batches=num_validation,
@@ -48,11 +73,8 @@ class Story:
             reporter=SimpleNamespace(
                 say=self.said.append, phase=lambda *phase: self.phases.append(phase),
                 progress=lambda count: self.reported_s.append(self.now_s)),
-            save=lambda position: self.did.append(f"saved {position.step}"),
-            on_best=lambda position: self.did.append(f"best {position.step}"),
-            showing=SimpleNamespace(show=nothing), should_stop=lambda: False, started_s=0.0,
+            saving=self.saving, showing=SimpleNamespace(show=nothing), should_stop=lambda: False, started_s=0.0,
         )  # fmt: skip
-        self.position = Position()
         self.loop = TrainingLoop(self.parts, self.position)
 
     nonfinite_in_row = SimpleNamespace(numpy=lambda: 0)
@@ -72,6 +94,7 @@ def story(monkeypatch):
         now = lambda: story.now_s  # noqa: E731
         clock = SimpleNamespace(perf_counter=now, monotonic=now)
         monkeypatch.setattr(training_loop, "time", clock)
+        monkeypatch.setattr(liveness, "time", clock)
         monkeypatch.setattr(training_state, "machine_s", now)
         return story
 
@@ -163,7 +186,7 @@ def test_a_batch_may_take_as_long_as_those_before_it_took_and_more(story, step_s
 
 def test_a_save_that_takes_long_does_not_make_a_hang_be_found_late(story):
     told = story(TrainingConfig(checkpoint_every=1), total=6, num_validation=0)
-    told.parts.save = lambda position: told.work("saved", 500.0)
+    told.saving.takes_s = 500.0
     assert told.loop.run() == EXIT_FINISHED
     assert {deadline_s for name, deadline_s in told.phases if name == "training"} == {60}
 
@@ -200,11 +223,7 @@ def test_whoever_waits_reports_only_while_the_receiving_thread_works(story, at_t
 
 def test_a_state_that_holds_no_numbers_is_gone_back_from_and_not_just_not_saved(story):
     told = story(TrainingConfig(checkpoint_every=2), total=6, num_validation=0)
-
-    def refuse(position):
-        raise NotFiniteError("Step 2 was not saved: ema/x holds NaN or infinity.")
-
-    told.parts.save = refuse
+    told.saving.refuses = NotFiniteError("Step 2 was not saved: ema/x holds NaN or infinity.")
     with pytest.raises(RollBack):
         told.loop.run()
     assert told.position.step == 2
