@@ -5,7 +5,6 @@ The training loop touches this only through `queue.get()`, `taken()` and a few c
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import threading
@@ -13,14 +12,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-import numpy as np
 import zmq
 
 from model_worker.stream import ticket_ledger as ledger_module
 from model_worker.stream.admission import Expected
+from model_worker.stream.arrival_check import wrong_arrays
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
 from model_worker.stream.peer_limits import PeerLimits
 from model_worker.stream.peers import Peer, Refusals, plain
+from model_worker.stream.taken_batches import TakenBatches
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.devices.cores import free_this_thread
 from shared.errors import ProtocolError
@@ -28,7 +28,6 @@ from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
 from shared.stream import messages
 from shared.stream.sockets import ServerSocket
-from shared.task import BatchShape
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +66,7 @@ class Receiver:
         self._limits = PeerLimits()
         self._refusals = Refusals()
         self._alone_since_s = 0.0
-        self._taken = 0
-        self._taken_lock = threading.Lock()
-        self._grant_at = max(1, ledger.limit // 4)
-        self._running_low = True
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._taken = TakenBatches(ledger.limit)
         self._stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
 
@@ -80,13 +75,7 @@ class Receiver:
 
     def taken(self) -> None:
         """The training loop begins with the head of the queue: its place is free."""
-        with self._taken_lock:
-            self._taken += 1
-        # While the workers have enough to do, the next batch that comes is soon enough; while there
-        # are batches enough, a few tickets at once are.
-        is_urgent = self._taken >= self._grant_at or 2 * self.queue_depth <= self._ledger.limit
-        if self._running_low and is_urgent:
-            self._wake()
+        self._taken.add(self._ledger.num_received)
 
     def stop(self, reason: str) -> None:
         """Tell every data process that the run is over, and end the thread. Once is enough.
@@ -96,15 +85,15 @@ class Receiver:
         if self._stop_reason is not None:
             return
         self._stop_reason = reason
-        self._wake()
+        self._taken.wake()
         self._thread.join(_STOP_DEADLINE_S)
         if not self._thread.is_alive():
-            os.close(self._wake_fd)
+            self._taken.close()
 
     @property
     def queue_depth(self) -> int:
         """Batches here, on the host or on the device, that are not trained yet."""
-        return max(0, self._ledger.num_received - self._taken)
+        return max(0, self._ledger.num_received - self._taken.count)
 
     @property
     def refused(self) -> Counter[str]:
@@ -125,9 +114,6 @@ class Receiver:
     def num_workers(self) -> int:
         return len(self._peers)
 
-    def _wake(self) -> None:
-        os.eventfd_write(self._wake_fd, 1)
-
     def _run(self) -> None:
         free_this_thread()
         try:
@@ -147,13 +133,13 @@ class Receiver:
         poller = zmq.Poller()
         for socket in self._socket.sockets:
             poller.register(socket, zmq.POLLIN)
-        poller.register(self._wake_fd, zmq.POLLIN)
+        poller.register(self._taken.wake_fd, zmq.POLLIN)
         next_ping_s, self._alone_since_s = 0.0, time.monotonic()
         while self._stop_reason is None:
             self.num_turns += 1
             ready = dict(poller.poll(_POLL_MS))
-            if self._wake_fd in ready:
-                os.eventfd_read(self._wake_fd)
+            if self._taken.wake_fd in ready:
+                os.eventfd_read(self._taken.wake_fd)
             self._note_taken()
             for reason in self._socket.refused_at_the_door():
                 self._refusals.note(reason)
@@ -170,12 +156,7 @@ class Receiver:
                 self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
 
     def _note_taken(self) -> None:
-        # Several tickets at once cost both sides little more than one.
-        if self._taken < (1 if self._running_low else self._grant_at):
-            return
-        with self._taken_lock:
-            count, self._taken = self._taken, 0
-        for _ in range(count):
+        for _ in range(self._taken.due()):
             self._act(self._ledger.handle(ledger_module.BatchTaken()))
 
     def _ping(self, now_s: float) -> None:
@@ -309,7 +290,9 @@ class Receiver:
         if self._is_unmapped(peer, message):
             self._ask_for_memory(peer)
             return
-        problem = self._wrong_arrays(peer, message)
+        # What was not asked for is the ledger's to drop, whatever it holds.
+        is_asked_for = self._ledger.is_held_by(peer, message.batch)
+        problem = wrong_arrays(message, self._plan) if is_asked_for else None
         if problem:
             self._refuse(peer, problem)
             self._forget(peer, problem)
@@ -325,7 +308,9 @@ class Receiver:
         )
         event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
         actions = self._ledger.handle(event)
-        self._running_low = self._ledger.is_running_low  # before anyone can take the batch
+        self._taken.workers_run_low = (
+            self._ledger.is_running_low
+        )  # before anyone can take the batch
         for action in actions:
             if isinstance(action, ledger_module.Accept):
                 self.queue.put(batch)
@@ -364,16 +349,6 @@ class Receiver:
         known = self._peers[peer]
         if known.is_first_delivery():
             log.info("first batch of data process %s (pid %d)", known.name, known.pid)
-
-    def _wrong_arrays(self, peer: bytes, message: messages.BatchReady) -> str | None:
-        """Compare with what the plan says this batch must look like."""
-        if not self._ledger.is_held_by(peer, message.batch):
-            return None  # the ledger drops it
-        expected = _layout(self._plan.shape(message.batch))
-        found = {name: (a.dtype, a.shape) for name, a in message.arrays.items()}
-        if found == expected:
-            return None
-        return f"batch {message.batch} does not have the arrays that the plan says."
 
     def _exclude(self, peer: bytes, message: messages.CannotRead) -> None:
         # Another worker may have made the batch meanwhile, and it may be on the device already.
@@ -423,9 +398,3 @@ class Receiver:
             known.known_exclusions += len(entries)
         known.asked_s[batch] = time.monotonic()
         return self._socket.send(peer, messages.MakeBatch(batch, version))
-
-
-@functools.cache
-def _layout(shape: BatchShape) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Name, dtype and shape of each array of a batch."""
-    return {name: (np.dtype(dtype), size) for name, (dtype, size) in shape.arrays().items()}
