@@ -27,7 +27,7 @@ class Exited:
 
 
 @dataclasses.dataclass(frozen=True)
-class Looked:
+class Inspected:
     """What the system says of a process that lives."""
 
     worker: str
@@ -45,7 +45,7 @@ class Ticked:
     now_s: float
 
 
-Event = Reported | Exited | Looked | StopAsked | Ticked
+Event = Reported | Exited | Inspected | StopAsked | Ticked
 
 
 @dataclasses.dataclass(frozen=True)

@@ -213,7 +213,7 @@ class TrainingRun:
             return
         self._looked_s = now_s
         for name, child in list(self._children.items()):
-            self._act(orders.Looked(name, child.is_stopped(), now_s))
+            self._act(orders.Inspected(name, child.is_stopped(), now_s))
 
     def _take_report(self, name: str, report: Report) -> None:
         self._on_report(name, report)

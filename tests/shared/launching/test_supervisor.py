@@ -14,8 +14,8 @@ from shared.launching.events_and_actions import (
     Exited,
     Finish,
     GiveUp,
+    Inspected,
     Kill,
-    Looked,
     Replace,
     Reported,
     Spawn,
@@ -24,7 +24,8 @@ from shared.launching.events_and_actions import (
     Tell,
     Ticked,
 )
-from shared.launching.supervisor import RESTART_WINDOW_S, Supervisor
+from shared.launching.supervisor import Supervisor
+from shared.launching.watched_worker import RESTART_WINDOW_S
 from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
@@ -330,11 +331,11 @@ def test_a_process_that_a_signal_stopped_is_a_hang_in_any_phase():
     supervisor = started()
     supervisor.handle(reported(MODEL, "phase", 1.0, "compiling", 1800.0))
     supervisor.handle(Ticked(1.5))
-    supervisor.handle(Looked(MODEL, False, 2.0))
+    supervisor.handle(Inspected(MODEL, False, 2.0))
     for second in range(3, 12):
-        supervisor.handle(Looked(MODEL, True, float(second)))
+        supervisor.handle(Inspected(MODEL, True, float(second)))
         assert supervisor.handle(Ticked(float(second))) == []
-    supervisor.handle(Looked(MODEL, True, 12.0))
+    supervisor.handle(Inspected(MODEL, True, 12.0))
     assert supervisor.handle(Ticked(12.0)) == [
         Tell(f"⚠️  {MODEL}: stopped by a signal for 9 s while compiling; its stack is in its log"),
         DumpStack(MODEL),
@@ -345,7 +346,7 @@ def test_a_process_that_goes_on_in_time_was_not_hanging():
     supervisor = started()
     supervisor.handle(reported(MODEL, "phase", 1.0, "compiling", 1800.0))
     for second in range(1, 60):
-        supervisor.handle(Looked(MODEL, second % 7 != 0, float(second)))
+        supervisor.handle(Inspected(MODEL, second % 7 != 0, float(second)))
         assert supervisor.handle(Ticked(float(second))) == []
 
 
