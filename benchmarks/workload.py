@@ -149,19 +149,18 @@ class DataSide:
     def __init__(self, run: Path):
         alterations.apply()
         from data_worker.assembly import Assembly
+        from data_worker.batches.movement import Movement
         from shared.config.toml_file import load_config
         from shared.plan.index import Index
         from shared.worker.decoding_record import ReadingRecord
+        from shared.worker.reports import Reporter
 
         self.config = load_config(run / "config.toml", task_of_workload())
         self.index = Index.load(run / "index.safetensors")
         parts = Assembly.of_run(run, self.config, self.index, "fake")
         self.plan = parts.plan
         self._done: queue.SimpleQueue = queue.SimpleQueue()
-        self._maker = parts.batch_maker(
-            self._done.put, lambda: None, lambda: 1.0, lambda begins: None, {},
-            lambda num_bytes: None, ReadingRecord(),
-        )  # fmt: skip
+        self._maker = parts.batch_maker(self._done.put, Movement(Reporter(None)), ReadingRecord())
 
     def ask(self, n: int) -> None:
         from shared.plan.exclusions import Exclusions

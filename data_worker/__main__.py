@@ -64,8 +64,9 @@ def _work(reporter: Reporter) -> int:
     # Everything below may import TensorFlow, whose device had to be settled first.
     from data_worker.assembly import Assembly
     from data_worker.batches.crash_trial import find_guilty
+    from data_worker.batches.movement import Movement
     from data_worker.stream import spare as standing_by
-    from data_worker.stream.serving import DataServer, Progress
+    from data_worker.stream.serving import DataServer, Outbox
     from shared.plan.index import Index
     from shared.stream.sockets import ClientSocket
 
@@ -87,24 +88,20 @@ def _work(reporter: Reporter) -> int:
         suspects = sorted({*suspects, *(row for row in rows if 0 <= row < len(index))})
         if suspects:
             convicted = find_guilty(suspects, config, str(run.index), reporter)
-    progress, busy, cores = Progress(reporter), busy_meter(device_kind), BusyMeter()
+    outbox, movement, cores = Outbox(), Movement(reporter), BusyMeter()
     socket = ClientSocket(endpoint, config.run.run_id, keys=keys, make_memory=parts.memory)
     with ReadingRecord.of_this_process(run.path) as record:
+        maker = parts.batch_maker(
+            outbox.put, movement, record, convicted, socket.take_memory, cores.latest
+        )
         server = DataServer(
             socket,
             parts.hello(name, tf.__version__),
-            lambda on_done: parts.batch_maker(
-                on_done,
-                progress.note,
-                cores.latest,
-                lambda begins: server.long_work(begins),
-                convicted,
-                socket.take_memory,
-                record,
-            ),
+            maker,
+            outbox,
             reporter,
-            progress,
-            busy,
+            movement,
+            busy_meter(device_kind),
             should_stop,
             len(index),
         )

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from data_worker.batches.batch_filler import BatchFiller
-from data_worker.batches.batch_maker import MAX_READERS, BatchMaker
+from data_worker.batches.batch_maker import MAX_READERS, BatchMaker, FailedRow, MadeBatch
 from data_worker.batches.cache import DiskCache, FeatureCache, MemoryCache, NoCache, make_room
+from data_worker.batches.movement import Movement
 from data_worker.batches.purity import PurityLook
 from data_worker.batches.readers import ReaderPool
 from data_worker.batches.reading import make_loader
@@ -121,13 +122,12 @@ class Assembly:
 
     def batch_maker(
         self,
-        on_done: Callable,
-        on_progress: Callable[[], None],
-        cores_busy: Callable[[], float],
-        on_long_work: Callable[[bool], None],
-        convicted: dict[int, str],
-        take_memory: Callable[[int], np.ndarray | None],
+        on_done: Callable[[MadeBatch | FailedRow | BaseException], None],
+        movement: Movement,
         record: ReadingRecord,
+        convicted: dict[int, str] | None = None,
+        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
+        cores_busy: Callable[[], float] = lambda: 1.0,
     ) -> BatchMaker:
         """Readers, features and cache as one maker of batches."""
         cache = self.cache()
@@ -136,23 +136,19 @@ class Assembly:
         is_users = Task.of(self.config.run.task).has_data  # tests hold those that are built in
         purity = PurityLook(self.task, self.say) if is_users else None
         readers = ReaderPool(
-            make_loader(self.task, example_of, convicted),
+            make_loader(self.task, example_of, convicted or {}),
             num_workers or max(2, num_cores()),
-            on_progress,
+            movement.note,
             record=record,
             look_up=cache.get,
         )
         return BatchMaker(
             self.plan,
             BatchFiller(self.task, example_of, cache, take_memory, purity),
-            lambda: self.task.num_graphs,
-            cache,
             readers,
             on_done,
+            movement,
             cores_busy,
             # A number of readers that the user chose is not tuned away.
             num_workers or MAX_READERS,
-            on_long_work,
-            self.task.patience_s,
-            on_progress,
         )

@@ -33,9 +33,9 @@ class BatchFiller:
         `purity` looks at the first features that are made, where nobody has proved the task.
         """
         self._purity = purity
-        self._task = task
+        self.task = task
         self._example_of = example_of
-        self._cache = cache
+        self.cache = cache
         self._take_memory = take_memory
 
     def fill(
@@ -57,7 +57,7 @@ class BatchFiller:
         for slot, row in enumerate(plan.rows.tolist()):
             if row != FILLER:
                 example = self._example_of(row).in_batch(int(plan.draws[slot]))
-                parts = self._task.row(example, features[row], companions.get(slot))
+                parts = self.task.row(example, features[row], companions.get(slot))
                 self._write(arrays, slot, parts, declared, example)
                 arrays[WEIGHT][slot] = 1.0
         return arrays
@@ -70,7 +70,7 @@ class BatchFiller:
         if not missing:
             return
         wanted = [raws[row] for row in missing]
-        made = self._task.features(wanted, plan.shape)
+        made = self.task.features(wanted, plan.shape)
         self._check_count("features", len(missing), made)
         if self._purity is not None:
             self._purity.look(list(map(self._example_of, missing)), wanted, plan.shape, made)
@@ -79,10 +79,10 @@ class BatchFiller:
                 features[row] = as_arrays(each)
             except TypeError as error:
                 raise TaskError(
-                    f"{place_of(self._task.features)}: {error}; expected an array of numbers, or a "
+                    f"{place_of(self.task.features)}: {error}; expected an array of numbers, or a "
                     "dictionary of such arrays."
                 ) from None
-            self._cache.put(row, features[row])
+            self.cache.put(row, features[row])
 
     def _companions(
         self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
@@ -98,19 +98,19 @@ class BatchFiller:
             wanted.append(Companion(self._example_of(row), known, raw, offset))
         if not wanted:
             return {}
-        made = self._task.companions(wanted, plan.shape)
+        made = self.task.companions(wanted, plan.shape)
         self._check_count("companions", len(wanted), made)
         return dict(zip(slots, made, strict=True))
 
     def _check_count(self, method: str, wanted: int, made: Sequence[Any]) -> None:
         if not hasattr(made, "__len__"):
             raise TaskError(
-                f"{place_of(getattr(self._task, method))}: it returned {type(made).__name__}. "
+                f"{place_of(getattr(self.task, method))}: it returned {type(made).__name__}. "
                 f"Return a list with one entry for each of the examples."
             )
         if len(made) != wanted:
             raise TaskError(
-                f"{place_of(getattr(self._task, method))}: it returned {len(made)} results for "
+                f"{place_of(getattr(self.task, method))}: it returned {len(made)} results for "
                 f"{wanted} examples. Return one for each, in the same order."
             )
 
@@ -125,13 +125,13 @@ class BatchFiller:
         own = declared.keys() - {ROWS, WEIGHT}
         if not isinstance(parts, dict):
             raise TaskError(
-                f"{place_of(self._task.row)}: it returned {type(parts).__name__}; expected a "
+                f"{place_of(self.task.row)}: it returned {type(parts).__name__}; expected a "
                 f"dictionary with the arrays {', '.join(sorted(own))}."
             )
         if parts.keys() != own:
             wrong = sorted(map(str, own ^ parts.keys()))
             raise TaskError(
-                f"{place_of(self._task.row)}: it returned the arrays "
+                f"{place_of(self.task.row)}: it returned the arrays "
                 f"{', '.join(sorted(map(str, parts)))}; declared are {', '.join(sorted(own))} "
                 f"(differing: {', '.join(wrong)})."
             )
@@ -144,7 +144,7 @@ class BatchFiller:
                 problem = "is no array: its parts differ in size"
             if problem:
                 raise TaskError(
-                    f"{place_of(self._task.row)}: array {name} of example {example.id} {problem}."
+                    f"{place_of(self.task.row)}: array {name} of example {example.id} {problem}."
                 )
             arrays[name][(slot, *(slice(size) for size in value.shape))] = value
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from data_worker.batches.batch_filler import BatchFiller
-from data_worker.batches.cache import FeatureCache
+from data_worker.batches.movement import Movement
 from data_worker.batches.readers import ReaderPool, ReadExample, next_reader_count
 from shared.diagnosis.wait_attribution import Made
 from shared.errors import ReadError
@@ -77,33 +77,25 @@ class BatchMaker:
         self,
         plan: Plan,
         filler: BatchFiller,
-        num_graphs: Callable[[], int],
-        cache: FeatureCache,
         readers: ReaderPool,
         on_done: Callable[[MadeBatch | FailedRow | BaseException], None],
+        movement: Movement,
         cores_busy: Callable[[], float] = lambda: 1.0,
         max_readers: int = MAX_READERS,
-        on_long_work: Callable[[bool], None] = lambda begins: None,
-        patience_s: float = 0.0,
-        on_progress: Callable[[], None] = lambda: None,
     ):
-        """`num_graphs()` counts the graphs that the features were built from so far.
+        """`movement` is told of the beginning and of the end of what may take a while.
 
-        `on_long_work` is told of the beginning and of the end of what may take a while: features
-        whose graphs have to be made, or have not been seen to be quick.
-        `patience_s`: what one read may take before it is given up, meanwhile `on_progress` is
-        called; 0: a read that hangs is a process that hangs, and the launcher's to see.
+        That is features whose graphs have to be made, or have not been seen to be quick.
         """
-        self._patience_s, self._on_progress = patience_s, on_progress
         self._plan = plan
         self._filler = filler
-        self._num_graphs = num_graphs
-        self._cache = cache
+        self._task = filler.task
+        self._cache = filler.cache
         self._readers = readers
         self._on_done = on_done
         self._cores_busy = cores_busy
         self._max_readers = max_readers
-        self._on_long_work = on_long_work
+        self._movement = movement
         self._quick: set[tuple[BatchShape, bool, bool]] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waited_ms = self._worked_ms = 0.0
@@ -169,13 +161,13 @@ class BatchMaker:
         graphs = job.graphs(raws)
         is_announced = graphs not in self._quick
         if is_announced:
-            self._on_long_work(True)
-        graphs_before = self._num_graphs()
+            self._movement.long_work(True)
+        graphs_before = self._task.num_graphs
         arrays = self._filler.fill(job.plan, job.features, raws)
-        has_compiled = self._num_graphs() > graphs_before
+        has_compiled = self._task.num_graphs > graphs_before
         done_s = time.perf_counter()
         if is_announced:
-            self._on_long_work(False)
+            self._movement.long_work(False)
         if not has_compiled and done_s - read_at_s < _QUICK_S:
             self._quick.add(graphs)
         else:
@@ -203,14 +195,14 @@ class BatchMaker:
         Raises:
             ReadError: it can't be had, or is not there in time.
         """
-        if not self._patience_s:
+        if not self._task.patience_s:  # a read that hangs is then the launcher's to see
             return future.result()
         while True:
             try:
                 return future.result(_LOOK_EVERY_S)
             except TimeoutError:
-                self._readers.give_up_slow(self._patience_s)
-                self._on_progress()
+                self._readers.give_up_slow(self._task.patience_s)
+                self._movement.note()
 
     def _tune(self, waited_ms: float, worked_ms: float) -> None:
         self._waited_ms += waited_ms

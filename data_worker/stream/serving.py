@@ -12,13 +12,13 @@ from collections.abc import Callable
 import zmq
 
 from data_worker.batches.batch_maker import BatchMaker, FailedRow, MadeBatch
+from data_worker.batches.movement import Movement
 from shared.devices.cores import BusyMeter
 from shared.diagnosis.wait_attribution import Made
 from shared.errors import ProtocolError, TandemError, VersionError
 from shared.plan.exclusions import Exclusions
 from shared.stream import messages
 from shared.stream.sockets import ClientSocket
-from shared.worker.contract import SERVING
 from shared.worker.reports import Busy, Reporter
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,6 @@ log = logging.getLogger(__name__)
 _POLL_MS = 250
 _HELLO_EVERY_S = 1.0
 _WAITING_SAID_EVERY_S = 15.0
-_TELL_EVERY_S = 0.5
-_SERVING_DEADLINE_S = 8.0
-_COMPUTING_DEADLINE_S = 600.0
 
 
 class Outbox:
@@ -53,28 +50,6 @@ class Outbox:
         return items
 
 
-class Progress:
-    """Counts what has really moved; the launcher takes a standing count for a hang."""
-
-    def __init__(self, reporter: Reporter):
-        self._reporter = reporter
-        self._count = self._told = 0
-        self._told_s = -_TELL_EVERY_S
-
-    def note(self) -> None:
-        self._count += 1
-
-    def tell(self, idle: bool) -> None:
-        """Report, if anything has moved or there is nothing to do; the first movement at once."""
-        if not idle and self._count == self._told:
-            return
-        now_s = time.monotonic()
-        if self._told and now_s - self._told_s < _TELL_EVERY_S:
-            return  # the launcher's time is the model's too, where they share a core
-        self._told, self._told_s = self._count, now_s
-        self._reporter.progress(self._count)
-
-
 class DataServer:
     """Serves one model process at a time, through its restarts."""
 
@@ -82,21 +57,22 @@ class DataServer:
         self,
         socket: ClientSocket,
         hello: messages.Hello,
-        make_maker: Callable[[Callable], BatchMaker],
+        maker: BatchMaker,
+        outbox: Outbox,
         reporter: Reporter,
-        progress: Progress,
+        movement: Movement,
         busy: BusyMeter,
         should_stop: Callable[[], bool],
         num_examples: int,
     ):
-        """`make_maker(on_done)` builds the batch maker around this server's outbox."""
+        """`outbox`: where the batch maker puts what it has done."""
         self._num_examples = num_examples
         self._socket = socket
         self._hello = hello
-        self._outbox = Outbox()
-        self._maker = make_maker(self._outbox.put)
+        self._maker = maker
+        self._outbox = outbox
         self._reporter = reporter
-        self._progress = progress
+        self._movement = movement
         self._busy = busy
         self._should_stop = should_stop
         self._pending: set[int] = set()
@@ -114,7 +90,7 @@ class DataServer:
         poller = zmq.Poller()
         poller.register(self._socket.socket, zmq.POLLIN)
         poller.register(self._outbox.wake_fd, zmq.POLLIN)
-        self._reporter.phase(SERVING, _SERVING_DEADLINE_S)
+        self._movement.serves()
         try:
             while not self._should_stop():
                 self._introduce()
@@ -136,19 +112,12 @@ class DataServer:
                             to_cache=self._num_examples,
                         )
                     )
-                self._progress.tell(idle=not self._pending)
+                self._movement.tell(idle=not self._pending)
             self._socket.send(messages.Goodbye("stopped"))
             return "stopped"
         finally:
             self._maker.close()
             self._socket.close()
-
-    def long_work(self, begins: bool) -> None:
-        """A graph is being made, or a large batch: that may take long, and is no hang."""
-        if begins:
-            self._reporter.phase("computing features", _COMPUTING_DEADLINE_S)
-        else:
-            self._reporter.phase(SERVING, _SERVING_DEADLINE_S)
 
     def _introduce(self) -> None:
         now_s = time.monotonic()
@@ -207,7 +176,7 @@ class DataServer:
     def _send(self, item: MadeBatch | FailedRow | BaseException) -> None:
         if isinstance(item, BaseException):
             raise item
-        self._progress.note()
+        self._movement.note()
         if item.batch not in self._pending:
             return  # asked for by a model process that is gone
         self._pending.discard(item.batch)

@@ -17,6 +17,7 @@ import zmq
 
 from data_worker.assembly import Assembly
 from data_worker.batches import reading
+from data_worker.batches.movement import Movement
 from data_worker.preparation.prepare import prepare
 from data_worker.speech.features import FeatureExtractor
 from data_worker.speech.task import SpeechData
@@ -147,18 +148,17 @@ def pipeline(folder, config, index, task, link_pause_s):
             link = SlowLink(context, f"ipc://{folder}/l", endpoint, link_pause_s)
             stack.callback(link.close)
             endpoint = f"ipc://{folder}/l"
-        progress, busy = serving.Progress(reporter), BusyMeter()
+        outbox, movement, busy = serving.Outbox(), Movement(reporter), BusyMeter()
         # A link that is slow for bytes is one between two hosts: no memory is shared over it.
         make_memory = None if link_pause_s else parts.memory
         socket = ClientSocket(endpoint, "run", context, make_memory=make_memory)
         data_server = serving.DataServer(
             socket,
             parts.hello("data_worker-0", "0"),
-            lambda on_done: parts.batch_maker(
-                on_done, progress.note, lambda: busy.share, lambda begins: None, {},
-                socket.take_memory, ReadingRecord(),
+            parts.batch_maker(
+                outbox.put, movement, ReadingRecord(), None, socket.take_memory, lambda: busy.share
             ),
-            reporter, progress, busy, stop.is_set, len(index),
+            outbox, reporter, movement, busy, stop.is_set, len(index),
         )  # fmt: skip
         thread = threading.Thread(target=data_server.serve, daemon=True)
         thread.start()

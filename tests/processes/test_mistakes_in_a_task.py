@@ -9,6 +9,7 @@ import pytest
 from mistaken_task import MISTAKES, SOUND, write_data
 
 from data_worker.assembly import Assembly
+from data_worker.batches.movement import Movement
 from data_worker.checks.task_check import look_at_data_half
 from data_worker.preparation.prepare import prepare
 from model_worker.checks.task_check import look_at_model_half
@@ -23,6 +24,7 @@ from shared.task import Facts
 from shared.task.registry import Task
 from shared.worker.check_lines import problem_of
 from shared.worker.decoding_record import ReadingRecord
+from shared.worker.reports import Reporter
 
 DEADLINE_S = 60.0
 
@@ -88,9 +90,8 @@ class Batches:
         self.found: list = []
         parts = Assembly.of_run(place, config, index, "cpu", self.said.append)
         self._maker = parts.batch_maker(
-            self.found.append, lambda: None, lambda: 1.0, lambda begins: None, {},
-            lambda num_bytes: None, ReadingRecord(),
-        )  # fmt: skip
+            self.found.append, Movement(Reporter(None)), ReadingRecord()
+        )
 
     def make(self, wait_until, *numbers):
         for number in numbers:

@@ -3,6 +3,7 @@
 import queue
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import librosa
 import numpy as np
@@ -61,9 +62,8 @@ class Making:
         self.readers = ReaderPool(load, 2, look_up=self.cache.get)
         filler = BatchFiller(self.task, lambda row: Indexed(INDEX, row, Path()), self.cache)
         self.maker = BatchMaker(
-            PLAN, filler, lambda: self.task.num_graphs, self.cache, self.readers, self.told.put,
-            on_long_work=self.told.put,
-        )  # fmt: skip
+            PLAN, filler, self.readers, self.told.put, SimpleNamespace(long_work=self.told.put)
+        )
 
     def make(self, batch):
         """What was told of one batch until it was made, and how many graphs it took."""

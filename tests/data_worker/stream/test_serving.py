@@ -3,14 +3,13 @@
 import contextlib
 import dataclasses
 import threading
-from types import SimpleNamespace
 
 import msgpack
 import pytest
 import zmq
 
-from data_worker.stream import serving
-from data_worker.stream.serving import DataServer, Progress
+from data_worker.batches.movement import Movement
+from data_worker.stream.serving import DataServer, Outbox
 from shared.devices.cores import BusyMeter
 from shared.errors import TandemError
 from shared.stream import codec, messages
@@ -40,8 +39,8 @@ def sides(tmp_path):
         stack.callback(server.close)
         reporter = Reporter(None)
         loop = DataServer(
-            ClientSocket(server.endpoint, "run", context), HELLO, lambda on_done: NoMaker(),
-            reporter, Progress(reporter), BusyMeter(), lambda: False, num_examples=24,
+            ClientSocket(server.endpoint, "run", context), HELLO, NoMaker(), Outbox(),
+            reporter, Movement(reporter), BusyMeter(), lambda: False, num_examples=24,
         )  # fmt: skip
         yield server, loop
 
@@ -101,21 +100,3 @@ def test_it_introduces_itself_with_what_it_can_work_on(sides):
     loop.serve()
     thread.join()
     assert heard == [dataclasses.replace(HELLO, capacity=1)]
-
-
-def test_progress_is_told_at_once_and_then_twice_a_second(monkeypatch):
-    told, now_s = [], [100.0]
-    monkeypatch.setattr(serving.time, "monotonic", lambda: now_s[0])
-    progress = Progress(SimpleNamespace(progress=told.append))
-    progress.tell(idle=False)
-    assert told == []  # nothing has moved
-    progress.tell(idle=True)
-    progress.note()
-    progress.tell(idle=False)
-    assert told == [0, 1]  # the first movement, however soon
-    progress.note()
-    progress.tell(idle=False)
-    assert told == [0, 1]
-    now_s[0] += 0.5
-    progress.tell(idle=False)
-    assert told == [0, 1, 2]  # what was held back is not lost

@@ -16,6 +16,7 @@ import tensorflow as tf
 import zmq
 
 from data_worker.assembly import Assembly
+from data_worker.batches.movement import Movement
 from data_worker.preparation.prepare import prepare
 from data_worker.stream import serving
 from model_worker.model_process import Session
@@ -130,17 +131,14 @@ class Training:
 
     def _serve(self, config, index, endpoint):
         parts = Assembly.of_run(self.run.path, config, index, "cpu")
-        progress = serving.Progress(self.story)
+        outbox, movement = serving.Outbox(), Movement(self.story)
         self._over, self._context = threading.Event(), zmq.Context()
         socket = ClientSocket(endpoint, "run", self._context)
         server = serving.DataServer(
             socket,
             parts.hello("data_worker-0", tf.__version__),
-            lambda on_done: parts.batch_maker(
-                on_done, progress.note, lambda: 1.0, lambda begins: None, {}, socket.take_memory,
-                ReadingRecord(),
-            ),
-            self.story, progress, BusyMeter(), self._over.is_set, len(index),
+            parts.batch_maker(outbox.put, movement, ReadingRecord(), None, socket.take_memory),
+            outbox, self.story, movement, BusyMeter(), self._over.is_set, len(index),
         )  # fmt: skip
         self._thread = threading.Thread(target=server.serve, daemon=True)
         self._thread.start()
