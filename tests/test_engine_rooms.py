@@ -63,11 +63,44 @@ def identifiers(tree: ast.AST):
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
+def imports(tree: ast.AST):
+    """Every module that a file imports, or could import by what it names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_of_a_task(module: str) -> bool:
+    package, room, *_ = [*module.split("."), ""]
+    return package in PACKAGES and room in TASKS
+
+
 @pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_room_of_the_engine_names_speech(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = {f"line {line}: {name}" for line, name in identifiers(tree) if words_of(name) & WORDS}
     assert not found
+
+
+@pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_room_of_the_engine_imports_one_of_a_task(path):
+    """Also none that is made tomorrow, which the contracts of setup.cfg could not name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert {name for name in imports(tree) if is_of_a_task(name)} == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import shared.speech.mel",
+        "from data_worker.vocoder import task",
+        "from model_worker import speech",
+    ],
+)
+def test_an_import_of_a_task_s_room_is_noticed(line):
+    assert any(map(is_of_a_task, imports(ast.parse(line))))
 
 
 def test_the_rooms_are_looked_at():
