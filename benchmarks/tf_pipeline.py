@@ -13,11 +13,11 @@ import numpy as np
 from workload import AHEAD, BATCH_SIZE, DataSide
 
 from data_worker.speech import audio
-from data_worker.speech.audio import PEAK, pad_length
+from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
-from data_worker.speech.task import crop_of
 from shared.speech.batch import REFERENCE_FRAMES
-from shared.speech.mel import HOP, PAD, SAMPLE_RATE
+from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE
+from shared.speech.reference import crop_of
 
 
 def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:

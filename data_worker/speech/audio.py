@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from pathlib import Path
 
 import numpy as np
 import soundfile
-import soxr
 
-from data_worker.speech.pcm import as_float, peak_of, read_stored
 from shared.errors import ReadError
-from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE, frames_of, reflected, resampled_length
+from shared.speech.mel import HOP, PAD, SAMPLE_RATE, frames_of, reflected
+from shared.speech.recording import (
+    as_float,
+    levelled,
+    open_recording,
+    peak_of,
+    read_stored,
+    resampled,
+)
 
-# Keeps digital silence from being divided by its own zero peak.
-_SMALLEST_PEAK = 1e-5
 _SNDFILE_SYSTEM_ERROR = 2
 _CHANGED = (
     "The file changed after the data was looked at. The run goes on without it; to use it, mend it "
@@ -44,14 +47,14 @@ def load_utterance(
     """
     audio = _to_mono(_decode(Path(path), start, num_samples, sample_rate_expected))
     if sample_rate_expected != SAMPLE_RATE:
-        audio = _resample(as_float(audio), sample_rate_expected)
+        audio = resampled(as_float(audio), sample_rate_expected)
     peak = peak_of(audio)
     if not math.isfinite(peak):
         raise ReadError(
             f"{path}: holds samples that are not finite numbers. Export the recording again, or "
             f"take it out of the metadata."
         )
-    return as_float(audio, PEAK / max(peak, _SMALLEST_PEAK) if normalise else 1.0)
+    return levelled(audio, peak) if normalise else as_float(audio)
 
 
 def pad_length(num_frames: int) -> int:
@@ -112,11 +115,10 @@ def _decode(
 ) -> np.ndarray:
     """(num_samples, channels), int16 or float32."""
     end = start + num_samples
-    # O_NONBLOCK: a named pipe put in the file's place would block the reader for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = open_recording(path)
+    if descriptor is None:
+        raise ReadError(f"{path}: is not a regular file. Put the recording itself there.")
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ReadError(f"{path}: is not a regular file. Put the recording itself there.")
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             if file.samplerate != sample_rate_expected:
                 raise ReadError(
@@ -145,11 +147,3 @@ def _to_mono(samples: np.ndarray) -> np.ndarray:
     if samples.shape[1] == 1:
         return np.ascontiguousarray(samples[:, 0])
     return as_float(samples).mean(axis=1, dtype=np.float32)
-
-
-def _resample(audio: np.ndarray, sample_rate: int) -> np.ndarray:
-    """float32 at 22,050 Hz, of exactly the length that the index and the plan count with."""
-    length = resampled_length(len(audio), sample_rate)
-    resampled = soxr.resample(audio, sample_rate, SAMPLE_RATE)[:length]
-    missing = length - len(resampled)
-    return np.pad(resampled, (0, missing)) if missing else resampled

@@ -20,6 +20,7 @@ from shared.config.settings import Config
 from shared.plan.index import Index
 from shared.speech import batch
 from shared.speech.mel import HOP, MEL_BINS
+from shared.speech.reference import crop_of, tiled
 from shared.speech.text.frontend import make_frontend
 from shared.task import (
     BatchShape,
@@ -238,15 +239,3 @@ class SpeechData(DataSide):
     @property
     def num_graphs(self) -> int:
         return self._clips.num_graphs if self._clips is not None else 0
-
-
-def crop_of(frames: int, offset: float) -> tuple[int, int]:
-    """First frame and number of frames of a reference crop, for an offset in [0, 1)."""
-    start = int(offset * max(1, frames - batch.REFERENCE_FRAMES + 1))
-    return start, min(frames, batch.REFERENCE_FRAMES)
-
-
-def tiled(mel: np.ndarray) -> np.ndarray:
-    """A clip's mel (frames, 80), repeated to REFERENCE_FRAMES where it is shorter."""
-    repeats = -(-batch.REFERENCE_FRAMES // len(mel))
-    return np.tile(mel, (repeats, 1))[: batch.REFERENCE_FRAMES] if repeats > 1 else mel

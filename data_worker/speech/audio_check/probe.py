@@ -15,7 +15,7 @@ import numpy as np
 from data_worker.speech.audio_check import wav_chunks
 from data_worker.speech.audio_check.heard import Heard, listen
 from data_worker.speech.formats.rows import BAD, FILTERED
-from data_worker.speech.pcm import as_float, read_stored
+from shared.speech.recording import as_float, read_stored
 from shared.speech.trimming import trim
 
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 384_000

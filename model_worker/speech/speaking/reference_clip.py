@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import numpy as np
 import soundfile
-import soxr
 
 from shared.config.option import nearest
 from shared.config.settings import Config
 from shared.errors import InputError
 from shared.plan.index import TRAIN, Index, root_folders
 from shared.speech.batch import REFERENCE_FRAMES
-from shared.speech.mel import HOP, PEAK, SAMPLE_RATE, log_mel, resampled_length
+from shared.speech.mel import HOP, SAMPLE_RATE, log_mel
+from shared.speech.recording import levelled, open_recording, peak_of, resampled
+from shared.speech.reference import tiled
 from shared.speech.trimming import trim
 
 MIN_SECONDS, MAX_SECONDS = 0.3, 120.0
-_SMALLEST_PEAK = 1e-4
+_SOUNDLESS_PEAK = 1e-4
 _MAX_CHANNELS = 16
 _LEAST_RATE, _MOST_RATE = 1_000, 768_000  # Hz
 _ROWS_TRIED = 8
@@ -98,14 +98,13 @@ def _read(path: Path) -> tuple[np.ndarray, int]:
         InputError: it is not a recording that can be used.
     """
     try:
-        # O_NONBLOCK: a named pipe would block for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = open_recording(path)
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: can't be read ({words}).") from None
+    if descriptor is None:
+        raise InputError(f"{path}: is not a file.")
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{path}: is not a file.")
         with soundfile.SoundFile(descriptor, closefd=False) as file:
             rate, num_samples = file.samplerate, file.frames
             if not _LEAST_RATE <= rate <= _MOST_RATE or file.channels > _MAX_CHANNELS:
@@ -126,7 +125,7 @@ def _read(path: Path) -> tuple[np.ndarray, int]:
         raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
     finally:
         os.close(descriptor)
-    if not len(audio) or not np.isfinite(audio).all() or np.abs(audio).max() < _SMALLEST_PEAK:
+    if not len(audio) or not np.isfinite(audio).all() or peak_of(audio) < _SOUNDLESS_PEAK:
         raise InputError(f"{path}: holds no sound. Give a recording of the voice.")
     return audio, rate
 
@@ -134,11 +133,8 @@ def _read(path: Path) -> tuple[np.ndarray, int]:
 def _levelled(audio: np.ndarray, rate: int, config: Config) -> np.ndarray:
     """At 22,050 Hz and, if the corpus was, at the corpus' peak level."""
     if rate != SAMPLE_RATE:
-        length = resampled_length(len(audio), rate)
-        audio = soxr.resample(audio, rate, SAMPLE_RATE)[:length].astype(np.float32)
-    if config.task.normalise_loudness:
-        audio = audio * np.float32(PEAK / max(float(np.abs(audio).max()), _SMALLEST_PEAK))
-    return audio
+        audio = resampled(audio, rate)
+    return levelled(audio, peak_of(audio)) if config.task.normalise_loudness else audio
 
 
 def reference_mel_of(audio: np.ndarray, mel_basis: np.ndarray) -> np.ndarray:
@@ -147,4 +143,4 @@ def reference_mel_of(audio: np.ndarray, mel_basis: np.ndarray) -> np.ndarray:
     if len(mel) > REFERENCE_FRAMES:
         start = (len(mel) - REFERENCE_FRAMES) // 2
         return mel[start : start + REFERENCE_FRAMES]
-    return np.tile(mel, (-(-REFERENCE_FRAMES // len(mel)), 1))[:REFERENCE_FRAMES]
+    return tiled(mel)

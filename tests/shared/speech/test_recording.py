@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from data_worker.speech.pcm import as_float, peak_of, read_stored
+from shared.speech.recording import as_float, peak_of, read_stored
 
 KINDS = [
     ("wav", "PCM_16"), ("flac", "PCM_16"), ("aiff", "PCM_16"), ("wav", "PCM_24"),
