@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
-    from data_worker.preparation.examine import Refused
+    from data_worker.preparation.examine import DataRefused
     from data_worker.preparation.prepare import prepare
     from shared.config.toml_file import load_config
     from shared.run.directory import RunDirectory
@@ -102,7 +102,7 @@ def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
         return 0
     try:
         index = prepare(config, run / "index.safetensors", reporter.progress)
-    except Refused as refusal:
+    except DataRefused as refusal:
         write_quarantine(run, [entry._asdict() for entry in refusal.left_out])
         raise
     write_quarantine(run, index.left_out)

@@ -23,7 +23,7 @@ _MAX_PROCESSES = 16
 _CHUNK_ROWS = 16
 
 
-class Refused(DataError):
+class DataRefused(DataError):
     """The data set can't be trained on; `left_out` names every example that is to blame.
 
     `found` says why, without the command that shows every one of them.
@@ -156,7 +156,7 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     """End the preparation if there is too little or too much of it that can't be used.
 
     Raises:
-        Refused: says which, and the first reasons.
+        DataRefused: says which, and the first reasons.
     """
     place, left_out = data.train_data or "", examined.left_out
     bad = [entry for entry in left_out if entry.kind == BAD]
@@ -167,9 +167,9 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     )  # fmt: skip
     see = side.where_to_see(place)
     if not examined.num_rows:
-        raise Refused(side.nothing_found(place), left_out)
+        raise DataRefused(side.nothing_found(place), left_out)
     if not examined.examples:
-        raise Refused(
+        raise DataRefused(
             f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}).",
             left_out,
             see,
@@ -177,7 +177,7 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     fraction = len(bad) / examined.num_rows
     if fraction > data.max_bad_fraction:
         enough = -(-100 * len(bad) // examined.num_rows) / 100  # the next hundredth
-        raise Refused(
+        raise DataRefused(
             f"{place}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
             f"max_bad_fraction is {data.max_bad_fraction:.1%}): {reasons}. Mend them, or allow "
             f"more with --max-bad-fraction {enough:g}.",
@@ -186,13 +186,13 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
         )
     num_train = sum(example.split != VALIDATION for example in examined.examples)
     if data.val_data and num_train == len(examined.examples):
-        raise Refused(
+        raise DataRefused(
             f"{data.val_data}: none of its rows can be used to validate on ({reasons}). Without "
             f"--val-data a part of the training data is held out.",
             left_out,
         )
     if len(examined.examples) < 2 or not num_train:
-        raise Refused(
+        raise DataRefused(
             f"{place}: only {num_train} of its {examined.num_rows:,} rows can be used for "
             f"training, and one more is needed to validate on. Add {side.noun}.",
             left_out,

@@ -33,7 +33,7 @@ def prepare(
     """Write the index of a data set to `out_path`, from the cache if nothing has changed.
 
     Raises:
-        DataError: no index can be made of this data set; says why and what to do. `Refused` if
+        DataError: no index can be made of this data set; says why and what to do. `DataRefused` if
                 its examples were looked at.
     """
     data = DataSet.of(config)

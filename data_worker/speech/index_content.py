@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from data_worker.speech.audio_check.check_row import Usable
 from shared.config.settings import Config
 from shared.plan.index import RaggedColumn
 from shared.speech import mel
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.text.symbols import build_table, encode_corpus
 from shared.task import Corpus, Example
 
@@ -53,7 +55,7 @@ def speech_corpus(
         facts={
             "symbol_table": table,
             "speakers": speakers,
-            **measured._asdict(),
+            **dataclasses.asdict(measured),
             "text": {
                 "frontend": config.task.text_frontend,
                 "language": config.task.language,
@@ -81,7 +83,7 @@ def _measure(
     basis: np.ndarray,
     pool: Any,
     config: Config,
-) -> statistics.Statistics:
+) -> Statistics:
     """Mel, pitch and energy of a seeded sample of the training clips."""
     train = np.flatnonzero(is_training).tolist()
     chosen = random.Random(config.training.seed).sample(

@@ -14,6 +14,7 @@ import numpy as np
 from data_worker.speech.audio import load_utterance
 from shared.errors import ReadError
 from shared.speech import mel
+from shared.speech.corpus_statistics import Statistics
 
 SAMPLE_CLIPS = 96
 MIN_F0_HZ, MAX_F0_HZ = 60.0, 500.0
@@ -37,15 +38,6 @@ class Sums(NamedTuple):
     """Count, sum and sum of squares of mel, log pitch and log energy: float64 (3, 3)."""
 
     table: np.ndarray
-
-
-class Statistics(NamedTuple):
-    mel_mean: float
-    mel_std: float
-    pitch_mean: float
-    pitch_std: float
-    energy_mean: float
-    energy_std: float
 
 
 def measure(clip: Clip, mel_basis: np.ndarray, normalise_loudness: bool) -> Sums | None:

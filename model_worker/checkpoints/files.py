@@ -83,7 +83,7 @@ class NotFiniteError(CheckpointError):
     """What was to be saved holds NaN or infinity: it is the training that broke, not the disk."""
 
 
-class Unusable(Exception):
+class NotWhole(Exception):
     """Why a folder can't be used as a checkpoint, in words that follow its path and a colon."""
 
 
@@ -235,14 +235,14 @@ def read_manifest(path: Path) -> Manifest:
         with open(path / MANIFEST, "rb") as file:
             raw = file.read(MAX_MANIFEST_BYTES)
     except FileNotFoundError:
-        raise Unusable(f"it has no {MANIFEST}, so it was never finished") from None
+        raise NotWhole(f"it has no {MANIFEST}, so it was never finished") from None
     except OSError as error:
-        raise Unusable(f"{MANIFEST} can't be read ({in_words(error)})") from error
+        raise NotWhole(f"{MANIFEST} can't be read ({in_words(error)})") from error
     try:
         manifest = json.loads(raw)
         version = manifest["format_version"]
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise Unusable(
+            raise NotWhole(
                 f"it has checkpoint format {version} and this version of Tandem reads up to "
                 f"{FORMAT_VERSION}; a newer Tandem wrote it"
             )
@@ -259,7 +259,7 @@ def read_manifest(path: Path) -> Manifest:
                 return manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise Unusable(f"{MANIFEST} is damaged")
+    raise NotWhole(f"{MANIFEST} is damaged")
 
 
 def missing_or_cut(path: Path, manifest: Manifest) -> bool:
@@ -280,7 +280,7 @@ def read_checkpoint(path: Path, only_groups: Iterable[str] | None) -> Checkpoint
     if only_groups is not None:
         wanted = {f"{group}{suffix}" for group in only_groups}
         if missing := wanted - set(names):
-            raise Unusable(f"it has no {', '.join(sorted(missing))}")
+            raise NotWhole(f"it has no {', '.join(sorted(missing))}")
         names = [name for name in names if name in wanted or not name.endswith(suffix)]
     for name in names:
         raw = _read_verified(path / name, manifest["files"][name])
@@ -289,13 +289,13 @@ def read_checkpoint(path: Path, only_groups: Iterable[str] | None) -> Checkpoint
                 arrays = groups[name.removesuffix(suffix)] = safetensors.numpy.load(raw)
                 for array_name, array in arrays.items():
                     if not is_finite(array):
-                        raise Unusable(f"{name} holds NaN or infinity in {array_name}")
+                        raise NotWhole(f"{name} holds NaN or infinity in {array_name}")
             else:
                 documents[name] = json.loads(raw)
         except (ValueError, KeyError, RecursionError, safetensors.SafetensorError) as error:
-            raise Unusable(f"{name} can't be read ({error})") from error
+            raise NotWhole(f"{name} can't be read ({error})") from error
     if not all(isinstance(document, dict) for document in documents.values()):
-        raise Unusable("its state is not a JSON object")
+        raise NotWhole("its state is not a JSON object")
     return Checkpoint(path, manifest["step"], groups, documents[STATE])
 
 
@@ -304,12 +304,12 @@ def _read_verified(path: Path, entry: FileEntry) -> bytes:
     try:
         size = path.stat().st_size
         if size != entry["bytes"]:
-            raise Unusable(f"{path.name} has {size:,} bytes instead of {entry['bytes']:,}")
+            raise NotWhole(f"{path.name} has {size:,} bytes instead of {entry['bytes']:,}")
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise Unusable(f"{path.name} is missing") from None
+        raise NotWhole(f"{path.name} is missing") from None
     except OSError as error:
-        raise Unusable(f"{path.name} can't be read ({in_words(error)})") from error
+        raise NotWhole(f"{path.name} can't be read ({in_words(error)})") from error
     if hashlib.sha256(raw).hexdigest() != entry.get("sha256"):
-        raise Unusable(f"{path.name} is not what was written (its SHA-256 differs)")
+        raise NotWhole(f"{path.name} is not what was written (its SHA-256 differs)")
     return raw

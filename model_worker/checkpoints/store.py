@@ -29,8 +29,8 @@ from model_worker.checkpoints.files import (
     FolderWriter,
     Groups,
     Manifest,
+    NotWhole,
     OsLayer,
-    Unusable,
     canonical,
     check_can_be_saved,
     in_words,
@@ -71,7 +71,7 @@ class _Unreadable(NamedTuple):
 
     path: Path
     step: int
-    problem: Unusable
+    problem: NotWhole
 
 
 _Candidate = _Found | _Unreadable
@@ -195,7 +195,7 @@ class CheckpointStore:
         """What is wrong with a checkpoint, one sentence each; empty when it is whole."""
         try:
             read_checkpoint(Path(path), None)
-        except Unusable as reason:
+        except NotWhole as reason:
             return [f"{path}: {reason}"]
         return []
 
@@ -230,7 +230,7 @@ class CheckpointStore:
                 continue
             try:
                 whole.append(_Found(path, read_manifest(path)))
-            except Unusable as problem:
+            except NotWhole as problem:
                 named = re.match(r"(?:step|best)-(\d+)", path.name)
                 if named or any((path / name).exists() for name in (MANIFEST, STATE)):
                     step = int(named[1]) if named else -1
@@ -264,7 +264,7 @@ class CheckpointStore:
                     if isinstance(each, _Unreadable):
                         raise each.problem  # not read again: nobody knew its turn
                     return read_checkpoint(path, only_groups)
-                except Unusable as reason:
+                except NotWhole as reason:
                     # The training process may have removed it while we read: not a fault.
                     if path not in problems and path.exists():
                         problems[path] = f"{path}: {reason}"

@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from model_worker.speech import losses
 from model_worker.speech.initial_weights import new_symbols_in_words, with_matched_symbols
-from model_worker.speech.network.acoustic_model import AcousticModel, Statistics, build_model
+from model_worker.speech.network.acoustic_model import AcousticModel, build_model
 from model_worker.speech.samples import SpokenSamples
 from shared.plan.index import Index
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.index_check import check_speech
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.task.model_side import Amount, Facts, ModelSide, Viewer

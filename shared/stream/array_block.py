@@ -15,7 +15,8 @@ import numpy as np
 # Each array starts on a cache line: vector instructions read it there as well as anywhere.
 ALIGNMENT_BYTES = 64
 
-Layout = Mapping[str, tuple[np.dtype | str, tuple[int, ...]]]  # by name: dtype and shape
+# Arrays that are to be: dtype and shape by name.
+Declared = Mapping[str, tuple[np.dtype | str, tuple[int, ...]]]
 Take = Callable[[int], np.ndarray | None]  # memory of so many bytes, where there is any
 
 
@@ -32,31 +33,31 @@ def offsets_of(sizes: Iterable[int]) -> tuple[list[int], int]:
     return offsets, end
 
 
-def _offsets(layout: Layout) -> tuple[list[int], int]:
+def _offsets(declared: Declared) -> tuple[list[int], int]:
     return offsets_of(
-        np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values()
+        np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in declared.values()
     )
 
 
 class ArrayBlock(dict[str, np.ndarray]):
     """Named arrays, all of them views of `block`, uint8 (bytes,), in their order."""
 
-    def __init__(self, layout: Layout, take: Take = _none):
+    def __init__(self, declared: Declared, take: Take = _none):
         """Arrays of zeros, or of what is in the memory, uint8 (bytes,), that `take(num_bytes)` gives."""
-        offsets, length = _offsets(layout)
+        offsets, length = _offsets(declared)
         taken = take(length)
         self.block = np.zeros(length, np.uint8) if taken is None else taken
         super().__init__(
             {
                 name: np.ndarray(shape, dtype, self.block, offset)
-                for (name, (dtype, shape)), offset in zip(layout.items(), offsets, strict=True)
+                for (name, (dtype, shape)), offset in zip(declared.items(), offsets, strict=True)
             }
         )
 
     @staticmethod
-    def num_bytes(layout: Layout) -> int:
+    def num_bytes(declared: Declared) -> int:
         """How long the block of such arrays is."""
-        return _offsets(layout)[1]
+        return _offsets(declared)[1]
 
     @classmethod
     def copied(cls, arrays: Mapping[str, np.ndarray], take: Take = _none) -> ArrayBlock:

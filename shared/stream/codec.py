@@ -241,9 +241,9 @@ class _Described:
     nbytes: int
 
 
-# Thousands of batches have the same few layouts: each is checked once.
+# Thousands of batches are described in the same few ways: each is checked once.
 @functools.lru_cache(maxsize=64)
-def _layout(packed: bytes) -> tuple[tuple[tuple[_Described, int], ...], int]:
+def _block_described(packed: bytes) -> tuple[tuple[tuple[_Described, int], ...], int]:
     """The arrays that a header describes, where each begins in the block, the block's bytes."""
     described = _unpack(packed)
     if not isinstance(described, list) or not 0 < len(described) <= MAX_ARRAYS:
@@ -285,12 +285,12 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     if not isinstance(packed, bytes):
         raise ProtocolError(f"arrays described by {_shown(packed)}; expected bytes.")
-    layout, length = _layout(packed) if packed else ((), 0)
-    expected = int(bool(layout) and not place)
+    described, length = _block_described(packed) if packed else ((), 0)
+    expected = int(bool(described) and not place)
     if len(frames) != expected:
         raise ProtocolError(f"{len(frames)} frames of arrays; expected {expected}.")
     arrays: dict[str, np.ndarray] = {}
-    if not layout:
+    if not described:
         return arrays
     if not place:
         block = frames[0]
@@ -300,8 +300,8 @@ def _arrays(
         return arrays
     if len(block) != length:
         raise ProtocolError(f"arrays of {len(block)} bytes; the header describes {length}.")
-    for described, offset in layout:
-        array = np.ndarray(described.shape, described.dtype, block, offset)
+    for each, offset in described:
+        array = np.ndarray(each.shape, each.dtype, block, offset)
         array.setflags(write=False)
-        arrays[described.name] = array
+        arrays[each.name] = array
     return arrays

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from data_worker.preparation.examine import Progress, Refused, refuse_unusable, split_of
+from data_worker.preparation.examine import DataRefused, Progress, refuse_unusable, split_of
 from data_worker.speech.data_check.examined import ExaminedSpeech, examine_speech
 from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
 from data_worker.speech.data_check.suggestions import suggest
@@ -81,12 +81,12 @@ def _verdict(examined: ExaminedSpeech, config: Config) -> dict:
     refusal, trainable = None, True
     try:
         refuse_unusable(examined.examined, config.data, examined.side)
-    except Refused as error:
+    except DataRefused as error:
         refusal = error.found  # where to see every row is no news to who is looking at them
         try:
             lenient = dataclasses.replace(config.data, max_bad_fraction=1.0)
             refuse_unusable(examined.examined, lenient, examined.side)
-        except Refused:
+        except DataRefused:
             trainable = False
     return {"trainable": trainable, "refusal": refusal}
 

@@ -1,6 +1,6 @@
 """Data sets as they lie on disk: recognised by looking, parsed into rows.
 
-What belongs together: a folder (or a metadata file) becomes a `Source`; `parse` turns a source
+What belongs together: a folder (or a metadata file) becomes a `MetadataSet`; `parse` turns a source
 into rows and into the rows that can't be understood.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from data_worker.speech.formats import vctk
 from data_worker.speech.formats.audio_names import AudioNames, BadName, id_of
-from data_worker.speech.formats.layouts import Layout, layout_of
+from data_worker.speech.formats.columns import Columns, columns_of
 from data_worker.speech.formats.metadata_text import lines_of, read_bytes
 from data_worker.speech.formats.rows import BAD, DEFAULT_SPEAKER, LeftOut, Row
 from shared.errors import DataError
@@ -41,7 +41,7 @@ _HELD_OUT_OF = {
 _MAX_LINE_CHARACTERS = 100_000
 
 
-class Source(NamedTuple):
+class MetadataSet(NamedTuple):
     """One data set: its folder, its kind, and its metadata files with the split they stand for."""
 
     folder: Path
@@ -56,7 +56,7 @@ class Parsed(NamedTuple):
     format: str
 
 
-def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -> Source:
+def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -> MetadataSet:
     """Find the metadata of a data set, given its folder or its metadata file.
 
     Args:
@@ -74,7 +74,7 @@ def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -
     split = None if root == TRAIN_ROOT else VALIDATION
     try:
         if place.is_file():
-            return Source(place.parent, root, wanted, ((place, split),))
+            return MetadataSet(place.parent, root, wanted, ((place, split),))
         if not place.exists():
             raise DataError(f"{place}: there is no such folder. Check {flag}.")
         if not place.is_dir():
@@ -85,13 +85,13 @@ def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -
     preferred = _TRAIN_NAMES if root == TRAIN_ROOT else (*_VAL_NAMES, *_TRAIN_NAMES)
     is_named = not set(preferred).isdisjoint(names)  # a metadata file says more than folders do
     if wanted == "vctk" or (wanted == "auto" and not is_named and vctk.is_vctk(place)):
-        return Source(place, root, "vctk", ())
+        return MetadataSet(place, root, "vctk", ())
     file = _choose(place, names, preferred)
     files = [(place / file, split)]
     held_out = next((name for name in _HELD_OUT_OF.get(file, ()) if name in names), None)
     if root == TRAIN_ROOT and with_held_out and held_out:
         files = [(place / file, TRAIN), (place / held_out, VALIDATION)]
-    return Source(place, root, wanted, tuple(files))
+    return MetadataSet(place, root, wanted, tuple(files))
 
 
 def _choose(place: Path, names: list[str], preferred: tuple[str, ...]) -> str:
@@ -115,7 +115,7 @@ def _choose(place: Path, names: list[str], preferred: tuple[str, ...]) -> str:
     )
 
 
-def digest(source: Source) -> str:
+def digest(source: MetadataSet) -> str:
     """SHA-256 of the metadata's content, without parsing it; names and times stand for VCTK's."""
     found = hashlib.sha256(source.format.encode())
     for path, split in source.files:
@@ -133,7 +133,7 @@ def digest(source: Source) -> str:
     return found.hexdigest()
 
 
-def parse(source: Source) -> Parsed:
+def parse(source: MetadataSet) -> Parsed:
     """Every row of the data set, those that can't be understood apart.
 
     Raises:
@@ -146,26 +146,26 @@ def parse(source: Source) -> Parsed:
     found = source.format
     for path, split in source.files:
         lines = lines_of(path, read_bytes(path))
-        layout = layout_of(str(path), lines, source.format)
-        found = layout.format
+        columns = columns_of(str(path), lines, source.format)
+        found = columns.format
         names = AudioNames(
             str(source.folder),
-            ("clips/", "") if layout.format == "common-voice" else ("wavs/", "", "wav/", "audio/"),
+            ("clips/", "") if columns.format == "common-voice" else ("wavs/", "", "wav/", "audio/"),
         )
-        for result in _rows_of(path, lines, layout, names, source.root, split):
+        for result in _rows_of(path, lines, columns, names, source.root, split):
             (rows if isinstance(result, Row) else left_out).append(result)
     return Parsed(rows, left_out, found)
 
 
 def _rows_of(
-    path: Path, lines: list[str], layout: Layout, names: AudioNames, root: int, split: int | None
+    path: Path, lines: list[str], columns: Columns, names: AudioNames, root: int, split: int | None
 ) -> Iterator[Row | LeftOut]:
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or (layout.has_header and number == first + 1):
+        if not line.strip() or (columns.has_header and number == first + 1):
             continue
         if len(line) > _MAX_LINE_CHARACTERS:
-            name = line[:200].split(layout.separator)[0]
+            name = line[:200].split(columns.separator)[0]
             yield LeftOut(
                 id_of(name),
                 number,
@@ -176,9 +176,9 @@ def _rows_of(
                 root,
             )
             continue
-        fields = [field.strip() for field in layout.fields(line)]
-        name = fields[layout.name] if layout.name < len(fields) else fields[0]
-        reason = _misfit(line, fields, layout)
+        fields = [field.strip() for field in columns.fields(line)]
+        name = fields[columns.name] if columns.name < len(fields) else fields[0]
+        reason = _misfit(line, fields, columns)
         relative = name
         if not reason:
             try:
@@ -188,23 +188,23 @@ def _rows_of(
         if reason:
             yield LeftOut(id_of(name[:200]), number, relative[:1024], BAD, reason, path.name, root)
             continue
-        text = next((fields[c] for c in layout.texts if c < len(fields) and fields[c]), "")
-        if layout.separator == "\t" and len(text) > 1 and text[0] == text[-1] == '"':
+        text = next((fields[c] for c in columns.texts if c < len(fields) and fields[c]), "")
+        if columns.separator == "\t" and len(text) > 1 and text[0] == text[-1] == '"':
             text = text[1:-1].replace('""', '"')
         speaker = ""
-        if layout.speaker is not None and layout.speaker < len(fields):
-            speaker = fields[layout.speaker]
+        if columns.speaker is not None and columns.speaker < len(fields):
+            speaker = fields[columns.speaker]
         yield Row(
             id_of(name), relative, text, speaker or DEFAULT_SPEAKER, number, path.name, root, split
         )
 
 
-def _misfit(line: str, fields: list[str], layout: Layout) -> str:
-    """Why a line does not fit its layout, or an empty string."""
+def _misfit(line: str, fields: list[str], columns: Columns) -> str:
+    """Why a line does not fit its columns, or an empty string."""
     if "\0" in line:
         return "the line holds a NUL character"
-    fewest, most = layout.num_columns
+    fewest, most = columns.num_columns
     if not fewest <= len(fields) <= most:
-        columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-        return f"the line has {columns}; expected {layout.expected}"
+        found = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+        return f"the line has {found}; expected {columns.expected}"
     return ""

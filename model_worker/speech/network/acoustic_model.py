@@ -15,6 +15,7 @@ import tensorflow as tf
 from model_worker.speech.network import alignment, harmonics
 from model_worker.speech.network.layers import ConvBlock, Predictor, RootMeanSquareNorm
 from model_worker.speech.network.reference_encoder import ReferenceEncoder
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import MEL_BINS
 
 LOG_FLOOR = -11.512925
@@ -48,23 +49,6 @@ SHAPES = {
     "normal": ModelShape(320, 7, 448, 9, 256, 192, 3, 128, 0.1, expansion=2.0),
     "big": ModelShape(512, 9, 640, 13, 384, 256, 3, 192, 0.1, expansion=2.0),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Statistics:
-    """Mean and deviation of the corpus: natural log mel, log F0 in Hz, log of energy + 1e-5."""
-
-    mel_mean: float
-    mel_std: float
-    pitch_mean: float
-    pitch_std: float
-    energy_mean: float
-    energy_std: float
-
-    @classmethod
-    def of_index(cls, index) -> "Statistics":
-        """Those of a run's index."""
-        return cls(**{field.name: getattr(index, field.name) for field in dataclasses.fields(cls)})
 
 
 class AcousticModel(keras.Model):

@@ -29,6 +29,7 @@ from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes
 from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.command_flags import read_export_flags
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.text.symbols import SPECIAL
 from shared.worker.foreground import foreground_main, quiet_libraries
@@ -62,7 +63,6 @@ def _work(arguments: list[str]) -> int:
     try:
         with quiet_libraries():
             tf = start_tensorflow("model", "cpu", config)
-            from model_worker.speech.network.acoustic_model import Statistics
             from model_worker.speech.speaking.exported_voice import ExportedVoice
             from model_worker.speech.speaking.loaded_voice import load_model
 

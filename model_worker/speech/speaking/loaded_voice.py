@@ -10,12 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.checkpoints.files import Checkpoint
-from model_worker.speech.network.acoustic_model import AcousticModel, Statistics, build_model
+from model_worker.speech.network.acoustic_model import AcousticModel, build_model
 from model_worker.speech.speaking.speaking_graph import SYMBOL_MULTIPLE, speaking_function
 from model_worker.speech.speaking.spoken_text import EncodedPiece
 from shared.errors import CheckpointError
 from shared.plan.buckets import round_up
 from shared.plan.index import Index
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import LOG_FLOOR, MEL_BINS
 
 

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 from data_worker.preparation import index_cache
-from data_worker.preparation.examine import DataSet, Refused, examine, make_pool
+from data_worker.preparation.examine import DataRefused, DataSet, examine, make_pool
 from data_worker.preparation.prepare import prepare
 from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
@@ -164,7 +164,7 @@ def test_a_corpus_with_every_kind_of_damage_names_all_of_it(corpus, tmp_path):
 
 def test_too_many_bad_rows_end_it_with_count_reasons_and_command(corpus, tmp_path):
     extra = "".join(f"gone{n}|No file.\n" for n in range(4))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DataRefused) as caught:
         prepare(corpus(6, extra, max_bad_fraction=0.05), out(tmp_path))
     message = str(caught.value)
     assert "4 of 10 rows are bad (40.0%, max_bad_fraction is 5.0%)" in message
@@ -177,7 +177,7 @@ def test_too_many_bad_rows_end_it_with_count_reasons_and_command(corpus, tmp_pat
 
 def test_the_fraction_that_is_named_as_the_remedy_admits_the_data(corpus, tmp_path):
     config = corpus(5, "gone|No file.\n", max_bad_fraction=0.05)
-    with pytest.raises(Refused, match=r"\(16\.7%.*--max-bad-fraction 0\.17\."):
+    with pytest.raises(DataRefused, match=r"\(16\.7%.*--max-bad-fraction 0\.17\."):
         prepare(config, out(tmp_path))
     config = changed(config, max_bad_fraction=0.17)
     assert len(prepare(config, out(tmp_path))) == 5
@@ -245,7 +245,7 @@ def test_validation_data_without_a_usable_row_is_refused(corpus, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "metadata.csv").write_text("gone|Something else.\n")
     config = changed(corpus(3), val_data=str(tmp_path / "other"))
-    with pytest.raises(Refused, match="none of its rows can be used to validate on"):
+    with pytest.raises(DataRefused, match="none of its rows can be used to validate on"):
         prepare(config, out(tmp_path))
 
 

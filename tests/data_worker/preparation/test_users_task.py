@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from data_worker.preparation.examine import Refused
+from data_worker.preparation.examine import DataRefused
 from data_worker.preparation.prepare import prepare
 from shared.config.settings import Config, DataConfig, RunConfig, TrainingConfig
 from shared.config.toml_file import write_config
@@ -152,7 +152,7 @@ def test_an_example_that_is_not_wanted_counts_as_filtered(place):
 
 def test_a_look_that_never_works_ends_it_with_its_line(place):
     content = with_look("return nothing_of_that_name")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DataRefused) as caught:
         prepare(config_of(place, content), place / "index")
     said = str(caught.value)
     assert "none of its 8 rows can be used (a0: notes.py line 30 (in look): NameError" in said
@@ -221,7 +221,7 @@ def test_what_are_no_examples_is_refused_with_the_line(place, words, said):
 def test_an_empty_folder_is_told_in_the_words_of_a_task(place):
     for path in (place / "data").iterdir():
         path.unlink()
-    with pytest.raises(Refused, match=r"data: the task's examples\(\) found none there\."):
+    with pytest.raises(DataRefused, match=r"data: the task's examples\(\) found none there\."):
         prepare(config_of(place), place / "index")
 
 

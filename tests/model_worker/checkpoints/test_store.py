@@ -270,7 +270,7 @@ def test_one_that_can_not_be_read_for_a_moment_is_used_when_there_is_no_other(st
 
     def failing_once(path):
         if failures:
-            raise files.Unusable("can't be read") from failures.pop()
+            raise files.NotWhole("can't be read") from failures.pop()
         return read(path)
 
     monkeypatch.setattr(checkpoint_store, "read_manifest", failing_once)

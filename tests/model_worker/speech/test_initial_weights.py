@@ -9,7 +9,7 @@ import pytest
 
 from model_worker.checkpoints.files import Checkpoint
 from model_worker.speech.network import acoustic_model
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.task import SpeechModel
 from model_worker.training.begin_from import begin_with
 from model_worker.training.state import groups_of, restore
@@ -17,6 +17,7 @@ from model_worker.training.step import StepSettings, TrainStep
 from shared.config.settings import Config
 from shared.errors import CheckpointError
 from shared.speech.batch import FORM
+from shared.speech.corpus_statistics import Statistics
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 SPEECH = SpeechModel(Config())

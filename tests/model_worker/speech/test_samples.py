@@ -10,7 +10,7 @@ import soundfile
 import tensorflow as tf
 
 from model_worker.speech import sample_picture
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.samples import SpokenSamples
 from model_worker.speech.task import SpeechModel
 from model_worker.training.step import StepSettings, TrainStep
@@ -18,6 +18,7 @@ from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries, tidy_names
 from shared.config.settings import Config, DataConfig, ModelConfig, RunConfig, TrainingConfig
 from shared.speech.batch import FORM
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import HOP
 
 DEADLINE_S = 60.0

@@ -6,13 +6,14 @@ import pytest
 
 from model_worker.checkpoints.store import CheckpointStore
 from model_worker.speech.network import acoustic_model
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.task import SpeechModel
 from model_worker.training.state import Position, groups_of, restore, state_of
 from model_worker.training.step import StepSettings, TrainStep
 from shared.config.settings import Config
 from shared.errors import CheckpointError
 from shared.speech.batch import FORM
+from shared.speech.corpus_statistics import Statistics
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 IDENTITY = {"index": "f" * 64, "stream": "5" * 64, "model_size": "tiny", "grad_accum": 1}

@@ -7,11 +7,12 @@ import tensorflow as tf
 
 from model_worker.speech import losses
 from model_worker.speech.network import acoustic_model
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.task import SpeechModel
 from model_worker.training.step import StepSettings, TrainStep
 from shared.config.settings import Config
 from shared.speech.batch import FORM
+from shared.speech.corpus_statistics import Statistics
 from shared.task import BatchShape
 
 # All parts of the model, as small as they go: what is tested here is the step.

@@ -287,7 +287,7 @@ def test_a_field_of_the_wrong_kind_is_refused(message, field, value):
 def test_layouts_that_a_peer_invents_do_not_fill_the_memory():
     for length in range(500):
         codec.decode(batch_frames(shape=[length], dtype="|u1", frame=padded(length)))
-    assert codec._layout.cache_info().currsize <= 64
+    assert codec._block_described.cache_info().currsize <= 64
 
 
 def test_another_version_is_told_how_to_mend_it():

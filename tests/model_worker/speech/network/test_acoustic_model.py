@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from model_worker.speech import losses
 from model_worker.speech.network import acoustic_model
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
+from shared.speech.corpus_statistics import Statistics
 
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0)
 NUM_SYMBOLS = 20

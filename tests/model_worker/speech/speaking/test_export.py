@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.speaking import export
 from model_worker.speech.speaking.exported_voice import ExportedVoice
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import log_mel
 
 # Slaney filters are not needed here: any basis will do.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker.speech.network.acoustic_model import Statistics, build_model
+from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.speaking.loaded_voice import Voice, load_model
 from model_worker.speech.speaking.speaking_graph import (
     FRAME_MULTIPLE,
@@ -17,6 +17,7 @@ from model_worker.speech.speaking.speaking_graph import (
 from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
 from shared.errors import CheckpointError, InputError
+from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import HOP
 
 TABLE = ["_", "<s>", "</s>", " ", *"abcdefghijklmnopqrstuvwxyz,.!?"]

@@ -1,4 +1,4 @@
-"""The layouts of metadata with columns: which column is what, found by looking at the file."""
+"""The columns of metadata: which of them is what, found by looking at the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shared.errors import DataError
 
-LOOKED_AT = 2_000  # lines that decide the layout
+LOOKED_AT = 2_000  # lines that decide the columns
 
 _NAME_TITLES = (
     "audio_file",
@@ -41,7 +41,7 @@ _TEXT_TITLES = (
 _SPEAKER_TITLES = ("speaker_name", "speaker", "speaker_id", "client_id", "speaker id")
 
 
-class Layout(NamedTuple):
+class Columns(NamedTuple):
     """Where a row's parts are."""
 
     format: str
@@ -58,24 +58,24 @@ class Layout(NamedTuple):
 
 
 _FIXED = {
-    "ljspeech": Layout(
+    "ljspeech": Columns(
         "ljspeech", "|", 0, (2, 1), None, (2, 3), False, "id|text or id|text|normalised text"
     ),
-    "path-text": Layout("path-text", "|", 0, (1,), None, (2, 2), False, "path|text"),
-    "path-speaker-text": Layout(
+    "path-text": Columns("path-text", "|", 0, (1,), None, (2, 2), False, "path|text"),
+    "path-speaker-text": Columns(
         "path-speaker-text", "|", 0, (2,), 1, (3, 3), False, "path|speaker|text"
     ),
-    "coqui": Layout(
+    "coqui": Columns(
         "coqui", "|", 0, (1, 2), 3, (4, 4), False, "audio_file|text|transcription|speaker_name"
     ),
 }
 
 
-def layout_of(path: str, lines: list[str], wanted: str) -> Layout:
-    """The layout of a metadata file; `wanted` is a format's name, or auto to look.
+def columns_of(path: str, lines: list[str], wanted: str) -> Columns:
+    """The columns of a metadata file; `wanted` is a format's name, or auto to look.
 
     Raises:
-        DataError: the file is empty or has no layout that we know.
+        DataError: the file is empty or has none that we know.
     """
     sample = [line for line in lines[:LOOKED_AT] if line.strip()]
     if not sample:
@@ -97,8 +97,8 @@ def layout_of(path: str, lines: list[str], wanted: str) -> Layout:
     return _guess(path, rows)
 
 
-def _titled(first_line: str, separator: str, wanted: str) -> Layout | None:
-    """The layout that a header line describes, or None if the first line is no header."""
+def _titled(first_line: str, separator: str, wanted: str) -> Columns | None:
+    """The columns that a header line describes, or None if the first line is no header."""
     titles = [title.strip().strip('"').lower() for title in first_line.split(separator)]
     name = next((titles.index(title) for title in _NAME_TITLES if title in titles), None)
     texts = tuple(titles.index(title) for title in _TEXT_TITLES if title in titles)
@@ -115,7 +115,7 @@ def _titled(first_line: str, separator: str, wanted: str) -> Layout | None:
         name_of_format = "path-speaker-text" if speaker is not None else "ljspeech"
     every = separator == "|" and speaker is not None
     fewest = len(titles) if every else max(name, min(texts)) + 1
-    return Layout(
+    return Columns(
         name_of_format,
         separator,
         name,
@@ -127,7 +127,7 @@ def _titled(first_line: str, separator: str, wanted: str) -> Layout | None:
     )
 
 
-def _guess(path: str, rows: list[list[str]]) -> Layout:
+def _guess(path: str, rows: list[list[str]]) -> Columns:
     counts = [len(row) for row in rows]
     usual = statistics.mode(counts)
     if usual == 1:
