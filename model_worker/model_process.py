@@ -29,6 +29,7 @@ from model_worker.watching.progress_log import ProgressLog
 from model_worker.watching.quarantine import Quarantine
 from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries
+from shared.config.option import decided
 from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
@@ -93,8 +94,7 @@ class Session:
                 config.training.validate_every * config.training.grad_accum
             ).fingerprint(),
             **self._task.identity(),
-            "grad_accum": config.training.grad_accum,
-            "optimizer": config.training.optimizer,
+            **decided(config.training, "stream", "model"),
         }
         if not task.is_built_in:
             self._identity["task"] = task.name  # of its edits the launcher knows

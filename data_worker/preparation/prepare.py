@@ -22,7 +22,7 @@ from data_worker.preparation.examine import (
     refuse_unusable,
     split_of,
 )
-from shared.config.option import deciding
+from shared.config.option import decided
 from shared.config.settings import Config
 from shared.plan.index import TRAIN, Index, StringColumn
 
@@ -58,9 +58,9 @@ def _cache_facts(data: DataSet) -> dict:
     """All that decides the index, the files themselves apart."""
     config = data.config
     facts = {
-        name: getattr(section, name)
+        name: value
         for section in (config.data, config.task)
-        for name in deciding(type(section), "index", "look")
+        for name, value in decided(section, "index", "look").items()
         if name not in ("train_data", "val_data")  # their content counts, not their place
     }
     return {

@@ -174,6 +174,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {close}?" if close else ""
 
 
-def deciding(section: type, *what: str) -> list[str]:
-    """The options of a section that decide any of these."""
-    return [name for name, rule in rules_of(section).items() if rule.decides in what]
+def decided(section: Any, *what: str) -> dict[str, Any]:
+    """Name and value of the options of a section that decide any of these.
+
+    Whatever asks whether two runs, indexes or batches can be the same reads it here: resume, the
+    index cache, admission, checkpoints, --init-from.
+    """
+    return {
+        name: getattr(section, name)
+        for name, rule in rules_of(type(section)).items()
+        if rule.decides in what
+    }

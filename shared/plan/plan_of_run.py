@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from shared.config.option import deciding
+from shared.config.option import decided
 from shared.config.settings import Config
 from shared.plan.index import Index, root_folders
 from shared.plan.plan import Plan
@@ -45,11 +45,10 @@ def example_of_row(config: Config, index: Index) -> Callable[[int], Indexed]:
 def settings_fingerprint(config: Config, plan: Plan) -> str:
     """Of all settings that decide what is in a batch: both sides must have the same."""
     task = Task.of(config.run.task)
-    of_task = deciding(type(config.task), "index", "stream")
     facts = {
         "plan": plan.fingerprint(),
         "task": task.data_identity,
-        "settings": {name: getattr(config.task, name) for name in of_task},
+        "settings": decided(config.task, "index", "stream"),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from pathlib import Path
 
-from shared.config.option import deciding
+from shared.config.option import decided
 from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import load_config
 from shared.errors import InputError
@@ -63,10 +63,9 @@ def check_init_from(config: Config) -> None:
         raise InputError(f"--init-from {path}: is not a run directory (it has no config.toml).")
     if not _has_checkpoint(other):
         raise InputError(f"--init-from {path}: has no checkpoint yet. Train it first.")
-    theirs = load_config(other.config).task
-    for key in deciding(type(config.task), "model"):
-        old, new = getattr(theirs, key), getattr(config.task, key)
-        if old != new:
+    theirs = decided(load_config(other.config).task, "model")
+    for key, new in decided(config.task, "model").items():
+        if (old := theirs[key]) != new:
             raise InputError(
                 f"--init-from {path}: is a {old} model, this run a {new} one. "
                 f"Give --{key.replace('_', '-')} {old}."
@@ -94,10 +93,12 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
     ):
         return False
     before = load_config(directory.config)
-    for section, kind in SECTIONS.items():
-        for key in deciding(kind, "index", "stream", "model"):
-            old, new = (getattr(getattr(each, section), key) for each in (before, config))
-            if old != new:
+    for section in SECTIONS:
+        old_values, new_values = (
+            decided(getattr(each, section), "index", "stream", "model") for each in (before, config)
+        )
+        for key, new in new_values.items():
+            if (old := old_values[key]) != new:
                 raise InputError(
                     f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
                     "out to go on with it, choose another --run-dir, or give --fresh to start over."

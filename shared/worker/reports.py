@@ -35,7 +35,7 @@ class LineKind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Phase:
-    """What it is at. Silence or a standing counter for longer than the deadline is a hang."""
+    """What a worker is at. Silence or a standing counter for longer than the deadline is a hang."""
 
     name: str
     deadline_s: float
@@ -43,7 +43,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is: the one report that shows that work is done."""
+    """How far a worker is: the one report that shows that work is done."""
 
     count: int
 
@@ -58,7 +58,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Busy:
-    """Its device over the last second, and what it holds."""
+    """A worker's device over the last second, and what it holds."""
 
     share: float
     memory_mb: int = 0
@@ -69,7 +69,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is left of the epoch and of the run, and what it waits for."""
+    """What is left of the epoch and of the run, and what the run waits for."""
 
     epoch_done: float
     epoch_left_s: float

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.config.option import deciding, rules_of
+from shared.config.option import decided, rules_of
 from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.errors import InputError
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 FIXED = [
     (section, key)
     for section, kind in SECTIONS.items()
-    for key in deciding(kind, "index", "stream", "model")
+    for key in decided(kind(), "index", "stream", "model")
 ]
 
 
