@@ -4,6 +4,7 @@ Each group of arrays is a safetensors file, beside a `state.json`; `manifest.jso
 SHA-256 of each of them and of itself. Nothing here needs TensorFlow.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -116,8 +117,7 @@ class FolderWriter:
     def write(self, path: Path, chunks: Iterable[bytes | memoryview]) -> FileEntry:
         """Writes and fsyncs a new file; returns its entry in the manifest."""
         digest, size = hashlib.sha256(), 0
-        descriptor = self._os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
+        with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666) as descriptor:
             for chunk in chunks:
                 digest.update(chunk)
                 size += len(chunk)
@@ -125,11 +125,6 @@ class FolderWriter:
                 while left:
                     left = left[self._os.write(descriptor, left[:WRITE_BYTES]) :]
             self._os.fsync(descriptor)
-        except OSError as error:
-            error.filename = error.filename or str(path)
-            raise
-        finally:
-            self._os.close(descriptor)
         return {"bytes": size, "sha256": digest.hexdigest()}
 
     def link(self, path: Path, source: Path, entry: FileEntry) -> FileEntry:
@@ -143,9 +138,15 @@ class FolderWriter:
         return entry
 
     def fsync_directory(self, path: Path) -> None:
-        descriptor = self._os.open(path, os.O_RDONLY | os.O_DIRECTORY, 0)
-        try:
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY, 0) as descriptor:
             self._os.fsync(descriptor)
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path, flags: int, mode: int) -> Iterator[int]:
+        """A descriptor; what goes wrong while it is open names the path."""
+        descriptor = self._os.open(path, flags, mode)
+        try:
+            yield descriptor
         except OSError as error:
             error.filename = error.filename or str(path)
             raise
