@@ -1,7 +1,7 @@
 """python -m data_worker.preparation --run RUNDIR: the preparation as a child of the launcher.
 
-Says what it does on stdout, one JSON object per line: progress, then prepared, or error and exit
-code 2.
+Says what it does on stdout, in lines of `shared.worker.preparation_lines`: how far it is, then that it
+is prepared, or why not and exit code 2.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from collections import Counter
 from pathlib import Path
 
 from shared.errors import TandemError
+from shared.run.typed_lines import encode
 from shared.task.registry import DEFAULT
 from shared.task.users_file import users_words
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.preparation_lines import Looking, NotPrepared, PreparationLine, Prepared
 
 _PROGRESS_EVERY_S = 0.1
 _QUARANTINE_KEYS = ("id", "line", "path", "kind", "reason", "metadata")
 
 
 class _Reporter:
-    """Writes events; progress at most ten times a second."""
+    """Writes lines; how far it is at most ten times a second."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._last, self._what, self._deaf = 0.0, "", sys.stdout is None
 
-    def event(self, event: str, **facts: object) -> None:
+    def tell(self, line: PreparationLine) -> None:
         if self._deaf:
             return
         try:
-            print(json.dumps({"event": event, **facts}), flush=True)
+            print(encode(line).decode(), end="", flush=True)
         except (BrokenPipeError, ValueError):
             # Nobody reads any more; the files of the run still say everything.
             self._deaf = True
@@ -45,7 +47,7 @@ class _Reporter:
         if what == self._what and done < total and now - self._last < _PROGRESS_EVERY_S:
             return
         self._last, self._what = now, what
-        self.event("progress", done=done, total=total, what=what)
+        self.tell(Looking(done, total, what))
 
 
 def main(arguments: list[str]) -> int:
@@ -67,10 +69,10 @@ def main(arguments: list[str]) -> int:
     try:
         return _prepare(options, reporter)
     except TandemError as error:
-        reporter.event("error", message=str(error))
+        reporter.tell(NotPrepared(str(error)))
         return 2
     except OSError as error:
-        reporter.event("error", message=f"{error.filename or options.run}: {error.strerror}.")
+        reporter.tell(NotPrepared(f"{error.filename or options.run}: {error.strerror}."))
         return 2
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -78,7 +80,7 @@ def main(arguments: list[str]) -> int:
         words = users_words(error)
         if words is None:
             raise
-        reporter.event("error", message=words)
+        reporter.tell(NotPrepared(words))
         return 2
 
 
@@ -109,20 +111,21 @@ def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
     write_identity(RunDirectory(run), identity)
     kinds = Counter(entry["kind"] for entry in index.left_out)
     details, *warnings = side.words(index)
-    reporter.event(
-        "prepared",
-        usable=len(index),
-        train=int((index.split == 0).sum()),
-        validation=int((index.split == 1).sum()),
-        bad=kinds["bad"],
-        filtered=kinds["filtered"],
-        noun=side.noun,
-        details=details,
-        warnings=warnings,
-        first_reasons=[_named(entry) for entry in index.left_out[:3]],
-        seconds=round(time.monotonic() - began, 2),
-        fingerprint=index.fingerprint,
-        cached=index.preparation["cached"],
+    reporter.tell(
+        Prepared(
+            usable=len(index),
+            train=int((index.split == 0).sum()),
+            validation=int((index.split == 1).sum()),
+            bad=kinds["bad"],
+            filtered=kinds["filtered"],
+            noun=str(side.noun),
+            details=str(details),
+            warnings=tuple(map(str, warnings)),
+            first_reasons=tuple(_named(entry) for entry in index.left_out[:3]),
+            seconds=round(time.monotonic() - began, 2),
+            fingerprint=index.fingerprint,
+            cached=index.preparation["cached"],
+        )
     )
     return 0
 

@@ -36,6 +36,7 @@ from shared.status.run_status import RunStatus
 from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
 from shared.task.registry import Task
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.preparation_lines import Prepared
 
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
@@ -124,7 +125,7 @@ def _run_recorded(
         say(f"📂 Looking at {config.data.train_data}")
         task = config.run.task
         say(
-            _summary_in_words(
+            _prepared_in_words(
                 prepare_run(directory, say, config.run.live, task, on_progress=record.preparing)
             )
         )
@@ -226,23 +227,21 @@ def _place_in_words(gpu: Gpu) -> str:
     return f"{gpu.name}, physical GPU {number} → /GPU:0"
 
 
-def _summary_in_words(summary: dict) -> str:
+def _prepared_in_words(prepared: Prepared) -> str:
     """What the preparation found, in a line or three."""
-    cached = ", known from before" if summary["cached"] else f" in {summary['seconds']:.0f} s"
-    details = f", {summary['details']}" if summary["details"] else ""
+    cached = ", known from before" if prepared.cached else f" in {prepared.seconds:.0f} s"
+    details = f", {prepared.details}" if prepared.details else ""
     lines = [
-        f"   {summary['usable']} {summary['noun']}{details}: "
-        f"{summary['train']} to train, "
-        f"{summary['validation']} held out (looked at{cached})"
+        f"   {prepared.usable} {prepared.noun}{details}: {prepared.train} to train, "
+        f"{prepared.validation} held out (looked at{cached})"
     ]
-    left_out = summary["bad"] + summary["filtered"]
-    if left_out:
+    if prepared.left_out:
         lines.append(
-            f"⚠️  {left_out} rows are left out ({summary['bad']} bad, {summary['filtered']} "
+            f"⚠️  {prepared.left_out} rows are left out ({prepared.bad} bad, {prepared.filtered} "
             "filtered); quarantine.jsonl names each"
         )
-        lines += [f"     {reason}" for reason in summary["first_reasons"]]
-        if left_out > len(summary["first_reasons"]):
-            lines.append(f"     and {left_out - len(summary['first_reasons'])} more")
-    lines += [f"⚠️  {warning}" for warning in summary["warnings"]]
+        lines += [f"     {reason}" for reason in prepared.first_reasons]
+        if prepared.left_out > len(prepared.first_reasons):
+            lines.append(f"     and {prepared.left_out - len(prepared.first_reasons)} more")
+    lines += [f"⚠️  {warning}" for warning in prepared.warnings]
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from shared.launching.places import child_environment
 from shared.run.directory import RunDirectory
 from shared.task.registry import DEFAULT
 from shared.worker.contract import trouble_of
+from shared.worker.preparation_lines import Looking, NotPrepared, Prepared, decode
 
 
 def prepare_run(
@@ -22,8 +22,8 @@ def prepare_run(
     live: bool = False,
     task: str = DEFAULT,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> dict:
-    """Write the run's index and quarantine; returns the preparation's summary.
+) -> Prepared:
+    """Write the run's index and quarantine; returns what the preparation says of them.
 
     `live`: how far it is may be shown on a line that is rewritten, where there is a terminal.
     `on_progress` is told the same: what is done, how much of it, of how much.
@@ -45,20 +45,20 @@ def prepare_run(
             start_new_session=True,
         )
     shown = ProgressLine(sys.stdout, say, live)
+    prepared: Prepared | None = None
     try:
         for line in child.stdout:
-            event = _event(line)
-            if event.get("event") == "progress":
-                done, total, what = int(event["done"]), int(event["total"]), str(event.get("what"))
-                shown.show(done, total, what)
-                on_progress(what, done, total)
-            elif event.get("event") == "prepared":
+            told = decode(line)
+            if isinstance(told, Looking):
+                shown.show(told.done, told.total, told.what)
+                on_progress(told.what, told.done, told.total)
+            elif isinstance(told, Prepared):
                 shown.clear()
-                summary = event
-            elif event.get("event") == "error":
+                prepared = told
+            elif isinstance(told, NotPrepared):
                 shown.clear()
                 child.wait()
-                raise DataError(str(event.get("message")))
+                raise DataError(told.message)
         status = child.wait()
     except BaseException:
         child.kill()
@@ -67,18 +67,10 @@ def prepare_run(
     finally:
         shown.clear()
         child.stdout.close()
-    if status != 0:
+    if prepared is None or status != 0:
         words = f"the preparation ended: {ending_in_words(status)}. Its log is {log_path}"
         raise TandemError(words, trouble_of(status))
-    return summary
-
-
-def _event(line: bytes) -> dict:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
+    return prepared
 
 
 def rewrite_identity(run: RunDirectory, task: str) -> None:
@@ -94,8 +86,8 @@ def rewrite_identity(run: RunDirectory, task: str) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
     )  # fmt: skip
     for line in child.stdout.splitlines():
-        event = _event(line)
-        if event.get("event") == "error":
-            raise DataError(str(event.get("message")))
+        told = decode(line)
+        if isinstance(told, NotPrepared):
+            raise DataError(told.message)
     if child.returncode:
         raise TandemError(f"the task could not be looked at: {ending_in_words(child.returncode)}.")

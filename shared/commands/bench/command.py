@@ -153,7 +153,7 @@ def measure(
     for name, (its_config, placement) in placements.items():
         data = dataclasses.replace(its_config.data, train_data=config.data.train_data)
         bench_run = BenchRun(dataclasses.replace(its_config, data=data), placement, out / name)
-        summary = bench_run.prepare(say)
+        prepared = bench_run.prepare(say)
         what = ("sequential", "data", "model") if name == "single" else ("data", "model")
         named = ", ".join(PARTS_IN_WORDS[part] for part in what)
         say(f"⏱  {_ON[name]}: {named} ({seconds:g} s each)")
@@ -172,9 +172,9 @@ def measure(
     found = {
         "seconds": seconds,
         "data": config.data.train_data,
-        "examples": summary["usable"],
-        "noun": summary["noun"],
-        "details": summary["details"],
+        "examples": prepared.usable,
+        "noun": prepared.noun,
+        "details": prepared.details,
         "epoch_megabytes": _epoch_megabytes(out / "single", config.run.task),
         "gpus": [gpu.name for gpu in gpus],
         "fake_gpus": config.run.fake_gpus,

@@ -18,6 +18,7 @@ from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.worker.contract import EXIT_INTERRUPTED
+from shared.worker.preparation_lines import Prepared
 from shared.worker.reports import Metrics, Pace, Report
 
 # Never to an end of its own: no validation, no save, epochs for weeks.
@@ -44,7 +45,7 @@ class BenchRun:
         self._directory.create()
         write_config(self._config, self._directory.config)
 
-    def prepare(self, say: Callable[[str], None]) -> dict:
+    def prepare(self, say: Callable[[str], None]) -> Prepared:
         """Look at the data; returns what the preparation found."""
         return prepare_run(self._directory, say, live=True, task=self._config.run.task)
 

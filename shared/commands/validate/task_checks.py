@@ -85,12 +85,11 @@ def _prepared(
     run = RunDirectory(folder / "run")
     run.create()
     write_config(config, run.config)
-    summary = prepare_run(run, say_plainly, task=config.run.task)
-    details = f", {summary['details']}" if summary["details"] else ""
-    saw = [f"{summary['usable']} {summary['noun']}{details}"]
-    left_out = summary["bad"] + summary["filtered"]
-    if left_out:
-        saw.append(f"{left_out} left out: {'; '.join(summary['first_reasons'])}")
+    prepared = prepare_run(run, say_plainly, task=config.run.task)
+    details = f", {prepared.details}" if prepared.details else ""
+    saw = [f"{prepared.usable} {prepared.noun}{details}"]
+    if prepared.left_out:
+        saw.append(f"{prepared.left_out} left out: {'; '.join(prepared.first_reasons)}")
     return run, saw
 
 

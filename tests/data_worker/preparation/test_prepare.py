@@ -22,6 +22,7 @@ from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.errors import DataError
 from shared.plan.index import Index
+from shared.worker.preparation_lines import Looking, NotPrepared, Prepared, decode
 
 RATE = 22_050
 
@@ -322,14 +323,14 @@ def test_unspoken_characters_are_reported_once(corpus, tmp_path):
     assert prepare(config, out(tmp_path)).preparation["unspoken"] == ["†", "‡"]
 
 
-def test_as_a_program_it_speaks_json_and_writes_the_run_directory(corpus, tmp_path):
+def test_as_a_program_it_speaks_its_lines_and_writes_the_run_directory(corpus, tmp_path):
     write_config(corpus(5, "gone|No file.\n"), tmp_path / "config.toml")
     done = _run_program(tmp_path)
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    *before, last = map(decode, done.stdout.splitlines())
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {event["event"] for event in events[:-1]} == {"progress"}
-    last = events[-1]
-    assert (last["event"], last["usable"], last["bad"], last["validation"]) == ("prepared", 5, 1, 1)
+    assert {type(line) for line in before} == {Looking}
+    assert isinstance(last, Prepared)
+    assert (last.usable, last.bad, last.validation) == (5, 1, 1)
     (entry,) = [json.loads(line) for line in (tmp_path / "quarantine.jsonl").open()]
     assert (entry["id"], entry["line"], entry["kind"]) == ("gone", 6, "bad")
     assert len(Index.load(tmp_path / "index.safetensors")) == 5
@@ -341,8 +342,8 @@ def test_as_a_program_it_ends_with_2_and_one_sentence_on_bad_data(tmp_path):
     )
     done = _run_program(tmp_path)
     assert done.returncode == 2 and not done.stderr
-    (event,) = [json.loads(line) for line in done.stdout.splitlines()]
-    assert event["event"] == "error" and "no such folder" in event["message"]
+    (line,) = map(decode, done.stdout.splitlines())
+    assert isinstance(line, NotPrepared) and "no such folder" in line.message
 
 
 def test_the_preparation_never_loads_tensorflow(corpus, tmp_path):

@@ -19,6 +19,7 @@ from shared.plan.index import Index
 from shared.plan.plan import Plan
 from shared.task import Indexed
 from shared.task.registry import Task
+from shared.worker.preparation_lines import NotPrepared, Prepared, decode
 
 TASK = """
     import threading
@@ -306,15 +307,15 @@ def as_a_program(place, config):
     command = [sys.executable, "-m", "data_worker.preparation", "--run", str(place / "run")]
     command += ["--task", config.run.task]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    return done, [json.loads(line) for line in done.stdout.splitlines()]
+    return done, list(map(decode, done.stdout.splitlines()))
 
 
 def test_as_a_program_it_tells_in_the_task_s_words_and_writes_down_which_it_was(place):
     done, events = as_a_program(place, config_of(place))
     assert done.returncode == 0, done.stdout + done.stderr
     last = events[-1]
-    assert (last["event"], last["noun"], last["details"]) == ("prepared", "notes", "2 groups")
-    assert last["warnings"] == [] and last["usable"] == 8
+    assert isinstance(last, Prepared) and (last.noun, last.details) == ("notes", "2 groups")
+    assert last.warnings == () and last.usable == 8
     identity = json.loads((place / "run" / "task.json").read_text())
     assert (identity["name"], identity["version"]) == ("notes.py", 1)
     assert identity["recipe"]["task file"] == identity["sha256"] != ""
@@ -334,7 +335,7 @@ def test_as_a_program_a_mistake_in_the_file_is_one_sentence_and_exit_code_2(plac
     assert old in TASK
     done, events = as_a_program(place, config_of(place, TASK.replace(old, new)))
     assert done.returncode == 2 and not done.stderr
-    assert events[-1]["event"] == "error" and events[-1]["message"].startswith(said)
+    assert isinstance(events[-1], NotPrepared) and events[-1].message.startswith(said)
     assert not (place / "run" / "index.safetensors").exists()
 
 
