@@ -204,20 +204,24 @@ def _check_endpoint(config: Config) -> None:
 
 def _announce(config: Config, placement: Placement) -> None:
     """The lines that users of two-GPU trainers know, where they are true."""
-    if placement.multi_gpu:
+    model_gpu = placement.model_gpu
+    if placement.multi_gpu and model_gpu is not None:
         say_plainly("🎯 Configuring Multi-GPU Mode...")
         gpus = ", ".join(str(gpu.index) for gpu in placement.data_gpus)
         say_plainly(f"   Data Processing GPU: {gpus}")
-        say_plainly(f"   Model Training GPU: {placement.model_gpu.index}")
+        say_plainly(f"   Model Training GPU: {model_gpu.index}")
         for gpu in placement.data_gpus:
             say_plainly(f"   data process: {_place_in_words(gpu)}")
-        say_plainly(f"   model process: {_place_in_words(placement.model_gpu)}")
+        say_plainly(f"   model process: {_place_in_words(model_gpu)}")
         say_plainly("✅ Multi-GPU configuration completed successfully")
     say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
     say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
     if not placement.multi_gpu:
-        gpu = placement.model_gpu
-        on = _place_in_words(gpu) if gpu else "CPU; no NVIDIA GPU was found (see nvidia-smi)"
+        on = (
+            _place_in_words(model_gpu)
+            if model_gpu
+            else "CPU; no NVIDIA GPU was found (see nvidia-smi)"
+        )
         say_plainly("   data process: CPU")
         say_plainly(f"   model process: {on}")
 

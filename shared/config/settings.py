@@ -335,6 +335,20 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_section(self)
 
+    @property
+    def wire_id(self) -> str:
+        """The identity on the wire of a run that was prepared.
+
+        Raises:
+            ConfigError: it has none.
+        """
+        if self.run_id is None:
+            raise ConfigError(
+                "run_id is missing, which every prepared run has in its config.toml. The launcher "
+                "adds it when it is started with this --run-dir."
+            )
+        return self.run_id
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:

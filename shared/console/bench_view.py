@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
@@ -14,7 +15,10 @@ from matplotlib.figure import Figure
 from shared.diagnosis.bench_advice import limit_of
 from shared.diagnosis.steadiness import steadiness
 
-_SETTINGS = {
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
+_SETTINGS: dict[RcKeyType, object] = {
     "font.size": 11, "axes.spines.top": False, "axes.spines.right": False,
     "axes.spines.left": False, "text.parse_math": False,
 }  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from matplotlib.figure import Figure
+
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.pictures import MODEL, bars, draw, plain_ticks
 
@@ -149,7 +151,7 @@ def _symbols(summary: dict) -> str:
     symbols = summary["symbols"]
     drawn = symbols[:_SYMBOLS_DRAWN]
 
-    def paint(figure) -> None:
+    def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.bar(range(len(drawn)), [s["count"] for s in drawn], color=MODEL, alpha=0.85)
         axes.set_yscale("log")

@@ -6,7 +6,8 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from types import TracebackType
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -44,7 +45,7 @@ class LastingStream:
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
@@ -94,7 +95,8 @@ class LiveView:
         now: Callable[[], float] = time.time,
         title: str = "tandem",
     ):
-        self._console = console or Console(file=LastingStream(sys.stdout))
+        # A stream in all but its class: what it does not do itself is the terminal's.
+        self._console = console or Console(file=cast(IO[str], LastingStream(sys.stdout)))
         self._now = now
         self._title = title
         self._status = status
@@ -108,8 +110,13 @@ class LiveView:
         self._live.__enter__()
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        self._live.__exit__(*failure)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
 
     def show(self, status: RunStatus) -> None:
         """Take in how the run is now. Step lines are what the view itself shows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 
 def number(record: dict, name: str) -> float:
@@ -23,6 +24,6 @@ def numbers(record: dict, name: str) -> list[float]:
     return [float(v) for v in value if is_number(v)] if isinstance(value, list) else []
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is one; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

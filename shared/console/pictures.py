@@ -6,6 +6,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -15,6 +16,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from shared.console.page import text
 
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
 # Drawn with these, then replaced by the page's variables: no picture has colours of its own.
 _VARIABLES = {
     "#010101": "--ink", "#020202": "--soft", "#030303": "--grid", "#040404": "--data",
@@ -23,7 +27,7 @@ _VARIABLES = {
 }  # fmt: skip
 INK, SOFT, GRID, DATA, MODEL, GOOD, BAD, THIRD, FOURTH, FIFTH, SIXTH = _VARIABLES
 SERIES = (MODEL, DATA, THIRD, FOURTH, FIFTH, SIXTH, GOOD, SOFT)
-_SETTINGS = {
+_SETTINGS: dict[RcKeyType, object] = {
     "svg.fonttype": "none", "font.size": 10.5, "font.family": ["sans-serif"],
     "axes.edgecolor": SOFT, "axes.labelcolor": SOFT, "text.color": INK, "xtick.color": SOFT,
     "ytick.color": SOFT, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,

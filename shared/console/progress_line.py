@@ -43,25 +43,25 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO | None, say: Callable[[str], None], live: bool = True):
         """`say` takes the lines that stay. Without `live` there are no others."""
-        self._stream = stream
+        self._terminal = stream if live and can_rewrite(stream) else None
         self._say = say
-        self._live = live and can_rewrite(stream)
         self._shown_s, self._dirty = 0.0, False
         self._said_s = time.monotonic()
 
     def show(self, done: int, total: int, what: str) -> None:
         now_s = time.monotonic()
-        if self._live and (done == total or now_s - self._shown_s >= _SHOWN_EVERY_S):
-            columns = os.get_terminal_size(self._stream.fileno()).columns or 80
-            self._stream.write(f"\r\x1b[K{progress_line(what, done, total, columns)}")
-            self._stream.flush()
-            self._shown_s, self._dirty = now_s, True
-        elif not self._live and now_s - self._said_s >= _SAID_EVERY_S:
+        if self._terminal is not None:
+            if done == total or now_s - self._shown_s >= _SHOWN_EVERY_S:
+                columns = os.get_terminal_size(self._terminal.fileno()).columns or 80
+                self._terminal.write(f"\r\x1b[K{progress_line(what, done, total, columns)}")
+                self._terminal.flush()
+                self._shown_s, self._dirty = now_s, True
+        elif now_s - self._said_s >= _SAID_EVERY_S:
             self._said_s = now_s
             self._say(progress_line(what, done, total, 60))
 
     def clear(self) -> None:
-        if self._dirty:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        if self._terminal is not None and self._dirty:
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
             self._dirty = False

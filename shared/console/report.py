@@ -28,7 +28,7 @@ from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 _MOST_ROWS = 500
 
 
-def write_report(run_dir: str | os.PathLike) -> Path:
+def write_report(run_dir: str | os.PathLike[str]) -> Path:
     """Write report.html into the run directory and return its path.
 
     Raises:

@@ -132,7 +132,9 @@ def time_spent(story: RunStory) -> str:
     seen: dict[str, list[float]] = {}
     for record in after_compilation(story):
         timings = record.get("timings_ms")
-        for name in timings if isinstance(timings, dict) else ():
+        if not isinstance(timings, dict):
+            continue
+        for name in timings:
             if name not in _NOT_TIMES and math.isfinite(number(timings, name)):
                 seen.setdefault(name, []).append(number(timings, name))
     on_the_way = {name.replace("_", " "): float(np.mean(v)) for name, v in seen.items()}
@@ -215,7 +217,9 @@ def _spans_decades(axes: Axes) -> bool:
     return bool(len(values)) and values.min() > 0 and values.max() > 20 * values.min()
 
 
-def _line(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str, band: bool = True):
+def _line(
+    axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str, band: bool = True
+) -> None:
     """A line; of very many points their means, with the middle nine tenths behind it."""
     if len(x) > _MOST_POINTS:
         pieces_x, pieces_y = np.array_split(x, _MOST_POINTS), np.array_split(y, _MOST_POINTS)

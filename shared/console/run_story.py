@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import statistics
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class RunStory:
         return f"{role} {'CPU' if on_cpu else 'GPU'}"
 
 
-def read_run(run_dir: str | Path) -> RunStory:
+def read_run(run_dir: str | os.PathLike[str]) -> RunStory:
     """Read what is there of a run.
 
     Raises:

@@ -23,7 +23,7 @@ class Steadiness:
         return f"{self.low / self.middle:.2f}" if self.middle > 0 else "–"
 
 
-def steadiness(shares: Sequence[float]) -> Steadiness | None:
+def steadiness(shares: Sequence[float] | np.ndarray) -> Steadiness | None:
     """Of the shares of a device's windows; None while they are too few to say."""
     if len(shares) < _FEWEST_WINDOWS:
         return None

@@ -122,6 +122,7 @@ class WorkerProcess:
         """Have a spare go on under this name; one that has just died is noticed as any other."""
         self.name = name
         order = json.dumps({"name": name, "suspects": suspects})
+        assert self.process.stdin is not None  # a spare's is a pipe
         with contextlib.suppress(BrokenPipeError), self.process.stdin as orders:
             orders.write(f"{order}\n".encode())
 

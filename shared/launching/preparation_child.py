@@ -44,10 +44,12 @@ def prepare_run(
             stderr=log,
             start_new_session=True,
         )
+    events = child.stdout
+    assert events is not None  # a pipe
     shown = ProgressLine(sys.stdout, say, live)
     prepared: Prepared | None = None
     try:
-        for line in child.stdout:
+        for line in events:
             told = decode(line)
             if isinstance(told, Looking):
                 shown.show(told.done, told.total, told.what)
@@ -66,7 +68,7 @@ def prepare_run(
         raise
     finally:
         shown.clear()
-        child.stdout.close()
+        events.close()
     if prepared is None or status != 0:
         words = f"the preparation ended: {ending_in_words(status)}. Its log is {log_path}"
         raise TandemError(words, trouble_of(status))

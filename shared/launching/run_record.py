@@ -64,7 +64,8 @@ class RunRecord:
             self._ended = Ended(time.time(), code, cause)
         if self._ended is not None:
             self._keeper.end(self._ended)
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         if self._ended is None:
             self._run.status.unlink(missing_ok=True)  # prepared, for others to start
         self._run.stop_request.unlink(missing_ok=True)

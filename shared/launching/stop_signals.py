@@ -5,11 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+# How Python says that a signal is handled; None is a handler that is not Python's.
+Handling = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
-def handle_stops(handler: Callable[[int, object], None]) -> dict[int, object]:
+def handle_stops(handler: Callable[[int, object], None]) -> dict[int, Handling]:
     """Handle the signals that stop a run; returns how they were handled before.
 
     A hang-up that whoever started this has it ignore (nohup) stays ignored. Only a process's main
@@ -25,7 +30,7 @@ def handle_stops(handler: Callable[[int, object], None]) -> dict[int, object]:
     return {number: signal.signal(number, handler) for number in wanted}
 
 
-def handle_again(before: dict[int, object]) -> None:
+def handle_again(before: dict[int, Handling]) -> None:
     """Have the signals handled as they were."""
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -159,7 +159,7 @@ class Supervisor:
     def _note_model_end(self, status: int) -> None:
         """A stop that was asked for counts as what the model worker made of it."""
         model = self._workers[self._model]
-        if self._ending.exit_code != EXIT_INTERRUPTED:
+        if self._ending is None or self._ending.exit_code != EXIT_INTERRUPTED:
             return
         if status == 0:
             self._ending = Finish(0, "finished")
@@ -212,7 +212,7 @@ class Supervisor:
                 allowed_s = _STOP_MODEL_S if worker.role == "model" else _STOP_DATA_S
                 worker.state, worker.due_s = "stopping", now_s + allowed_s
                 actions.append(AskToStop(name))
-        if all(worker.state == "ended" for worker in self._workers.values()):
+        if self._ending and all(worker.state == "ended" for worker in self._workers.values()):
             self._finished = True
             actions.append(self._ending)
         return actions

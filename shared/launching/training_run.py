@@ -155,7 +155,7 @@ class TrainingRun:
             os.close(wake_read)
             os.close(wake_write)
             self._selector.close()
-            remove_socket(self._config.run.endpoint or default_endpoint(self._config.run.run_id))
+            remove_socket(self._config.run.endpoint or default_endpoint(self._config.run.wire_id))
         return RunResult(
             self._finish.exit_code,
             self._finish.cause,
@@ -230,9 +230,9 @@ class TrainingRun:
                 self._say(action.text)
             elif isinstance(action, orders.Replace):
                 cause, by_spare = action.cause, action.by_spare
-                event = Restarted(time.time(), action.worker, cause, by_spare)
-                self._on_event(event)
-                self._say(restart_in_words(event))
+                restarted = Restarted(time.time(), action.worker, cause, by_spare)
+                self._on_event(restarted)
+                self._say(restart_in_words(restarted))
             elif isinstance(action, orders.Spawn):
                 self._spawn(action.worker, action.suspects)
             elif isinstance(action, orders.TakeOver):

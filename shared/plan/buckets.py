@@ -1,7 +1,7 @@
 """Choosing the fixed shapes of batches: length buckets that waste little on padding."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,10 @@ class EpochCounts(NamedTuple):
     num_batches: np.ndarray
 
 
-def round_up(length, multiple: int = SHAPE_MULTIPLE):
+_Lengths = TypeVar("_Lengths", int, np.ndarray)
+
+
+def round_up(length: _Lengths, multiple: int = SHAPE_MULTIPLE) -> _Lengths:
     return -(-length // multiple) * multiple
 
 
@@ -109,12 +112,12 @@ def count_batches(
         limits: length of each bucket's shape, rising, (buckets,).
     """
     # For each surplus that can arrive at a bucket: the cheapest way to get there.
-    arrivals = {0: (0, ())}
+    arrivals: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {0: (0, ())}
     last = len(limits) - 1
     for bucket, (own, length) in enumerate(
         zip(rows_of_bucket.tolist(), limits.tolist(), strict=True)
     ):
-        departures = {}
+        departures: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         for surplus, (cost, ways) in arrivals.items():
             whole, rest = divmod(own + surplus, rows_per_batch)
             options = [(whole + (rest > 0), 0)]
@@ -131,7 +134,9 @@ def count_batches(
     return EpochCounts(num_rows, num_batches)
 
 
-def _cheapest_splits(lengths: np.ndarray, counts: np.ndarray, max_parts: int):
+def _cheapest_splits(
+    lengths: np.ndarray, counts: np.ndarray, max_parts: int
+) -> Iterator[np.ndarray]:
     """For 1 … max_parts parts, the split of sorted lengths with the fewest padded places.
 
     A dynamic programme: the cheapest split of lengths[:j+1] into k parts ends with a part i … j

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from shared.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Exclusions:
         return from_batch is not None and batch >= from_batch
 
     def first_usable(
-        self, candidates: Sequence[int], start: int, batch: int, taken: set[int]
+        self, candidates: "Sequence[int] | np.ndarray", start: int, batch: int, taken: set[int]
     ) -> int | None:
         """The first candidate, from place `start` on and round, that batch `batch` may use.
 
@@ -92,7 +96,7 @@ class Exclusions:
         return cls(tuple(_checked_entry(entry) for entry in value))
 
 
-def _checked_entry(entry) -> tuple[int, int]:
+def _checked_entry(entry: Any) -> tuple[int, int]:
     if isinstance(entry, (list, tuple)) and len(entry) == 2:
         # bool is an int to Python, but `true` in a file is a mistake.
         if all(hasattr(part, "__index__") and not isinstance(part, bool) for part in entry):

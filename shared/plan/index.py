@@ -216,9 +216,21 @@ def _fingerprint(index: Index) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         raw = array.reshape(-1).view(np.uint8)
         for at in range(0, len(raw), _HASH_PIECE_BYTES):
-            digest.update(raw[at : at + _HASH_PIECE_BYTES])
+            digest.update(raw[at : at + _HASH_PIECE_BYTES].data)
     digest.update(json.dumps(index.facts, sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def numbers_of(index: Index, name: str) -> np.ndarray:
+    """A column of one number per row.
+
+    Raises:
+        TypeError: it is one of strings or of arrays.
+    """
+    column = index.columns[name]
+    if not isinstance(column, np.ndarray):
+        raise TypeError(f"column {name} is a {type(column).__name__}; expected numbers")
+    return column
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -287,7 +299,7 @@ def _build(arrays: dict[str, np.ndarray]) -> Index:
 def _check(index: Index) -> None:
     rows = len(index.columns["line"])
     for name, dtype in _NUMBERS.items():
-        if index.columns[name].dtype != dtype:
+        if numbers_of(index, name).dtype != dtype:
             raise _Damage(f"column {name} does not fit the others")
     for name in _STRINGS:
         if not isinstance(index.columns[name], StringColumn):
@@ -303,7 +315,7 @@ def _check(index: Index) -> None:
         else:
             _check_offsets(name, column.values, column.offsets, rows)
     for name in ("root", "split"):
-        values = index.columns[name]
+        values = numbers_of(index, name)
         if len(values) and (values.min() < 0 or values.max() > 1):
             raise _Damage(f"column {name} holds an impossible number")
 

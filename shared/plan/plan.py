@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from shared.errors import ConfigError, DataError
 from shared.hashing import as_uniform, hash_counters
 from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
 from shared.plan.exclusions import Exclusions
+from shared.plan.index import Index, numbers_of
 from shared.plan.stream_layout import StreamLayout
 from shared.task.batch import BatchForm, BatchShape
 
@@ -164,10 +166,10 @@ class Plan:
         )
 
     @classmethod
-    def from_index(cls, index, form: BatchForm, **settings) -> "Plan":
+    def from_index(cls, index: Index, form: BatchForm, **settings: Any) -> "Plan":
         """The plan of an index whose task makes batches of this form."""
-        lengths = {name: index.columns[name] for name in form.lengths}
-        return cls(lengths, index.columns[form.group_column], index.split, form, **settings)
+        lengths = {name: numbers_of(index, name) for name in form.lengths}
+        return cls(lengths, numbers_of(index, form.group_column), index.split, form, **settings)
 
     def with_layout(
         self, validate_every_batches: int, total_train_batches: int | None = None

@@ -38,7 +38,7 @@ class StreamLayout:
     num_validation_batches: int
     total_train_batches: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("validate_every_batches", "num_validation_batches", "total_train_batches"):
             value = getattr(self, name)
             if value is not None and value < 0:
@@ -58,10 +58,9 @@ class StreamLayout:
     @cached_property
     def num_stream_batches(self) -> int | None:
         """Training and validation batches of the whole run, or None when it has no known end."""
-        total = self.total_train_batches
-        if total is None:
+        total, rounds = self.total_train_batches, self._num_whole_rounds
+        if total is None or rounds is None:
             return None
-        rounds = self._num_whole_rounds
         if total > rounds * self._stretch:
             rounds += 1
         return total + rounds * self.num_validation_batches
@@ -97,13 +96,14 @@ class StreamLayout:
         """
         if n >= LAST_VALIDATION:
             return self.total_train_batches or 0
-        if n == self.num_stream_batches:
-            return self.total_train_batches
+        total = self.total_train_batches
+        if total is not None and n == self.num_stream_batches:
+            return total
         place = self.place(n)
         if place.kind == "train":
             return place.number
-        if place.round == self._num_whole_rounds:
-            return self.total_train_batches
+        if total is not None and place.round == self._num_whole_rounds:
+            return total
         return (place.round + 1) * self._stretch
 
     def index_after(self, num_trained: int, is_validated: bool) -> int:
@@ -113,10 +113,10 @@ class StreamLayout:
             num_trained: training batches done, maybe in a stream with another end.
             is_validated: whether the validation that may follow them was done too.
         """
-        total = self.total_train_batches
-        if total is not None and num_trained >= total:
+        total, end = self.total_train_batches, self.num_stream_batches
+        if total is not None and end is not None and num_trained >= total:
             skipped = 0 if is_validated or num_trained > total else self.num_validation_batches
-            return self.num_stream_batches - (skipped if total else 0)
+            return end - (skipped if total else 0)
         after = self.stream_index_of_train(num_trained)
         is_due = self._stretch and num_trained and num_trained % self._stretch == 0
         return after - (self.num_validation_batches if is_due and not is_validated else 0)

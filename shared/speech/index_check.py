@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shared.errors import DataError
-from shared.plan.index import Index, RaggedColumn
+from shared.plan.index import Index, RaggedColumn, numbers_of
 from shared.speech.mel import FFT, MEL_BINS
 
 STATISTICS = ("mel_mean", "mel_std", "pitch_mean", "pitch_std", "energy_mean", "energy_std")
@@ -36,7 +36,7 @@ def _problem(index: Index) -> str:
     symbols = index.columns["symbols"]
     if not isinstance(symbols, RaggedColumn) or symbols.values.dtype != np.int16:
         return "column symbols does not fit the others"
-    if not np.array_equal(np.diff(symbols.offsets), index.columns["num_symbols"]):
+    if not np.array_equal(np.diff(symbols.offsets), numbers_of(index, "num_symbols")):
         return "column num_symbols does not fit the symbols"
     basis = index.tables["mel_basis"]
     if basis.shape != (MEL_BINS, FFT // 2 + 1) or basis.dtype != np.float32:
@@ -46,7 +46,7 @@ def _problem(index: Index) -> str:
         return "a statistic of it is not finite"
     highest = {"speaker": len(index.facts["speakers"]) - 1}
     for name, lowest in _AT_LEAST.items():
-        if _is_outside(index.columns[name], lowest, highest.get(name)):
+        if _is_outside(numbers_of(index, name), lowest, highest.get(name)):
             return f"column {name} holds an impossible number"
     if _is_outside(symbols.values, 1, len(index.facts["symbol_table"]) - 1):
         return "column symbols holds an impossible number"

@@ -182,7 +182,7 @@ class Indexed:
     def payload(self) -> Any:
         """What `examples` gave it."""
         column = self.index.columns.get("payload")
-        return None if column is None else json.loads(column[self.row])
+        return None if column is None else json.loads(str(column[self.row]))
 
     @property
     def group(self) -> str:

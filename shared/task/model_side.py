@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from shared.plan.index import Index
 
 
-class Facts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Facts:
     """What a model is built from."""
 
     index: Index
@@ -27,7 +29,7 @@ class Facts(NamedTuple):
     def __getattr__(self, name: str) -> Any:
         """A fact that `DataSide.corpus` put into the index, such as `facts.groups`."""
         try:
-            return self.index.facts[name]
+            return self.__dict__["index"].facts[name]
         except KeyError:
             raise AttributeError(f"the index has no fact {name!r}") from None
 

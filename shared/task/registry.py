@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import hashlib
 import importlib
 import inspect
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shared.errors import ConfigError, TaskError
 from shared.task.batch import ROWS, WEIGHT, BatchForm
@@ -43,7 +42,7 @@ _Half = TypeVar("_Half", DataSide, ModelSide)
 _DATA, _MODEL = "Data", "Model"
 
 
-def _named(place: str):
+def _named(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -149,13 +148,17 @@ class Task:
         return _named(_BUILT_IN[self.name if self.is_built_in else DEFAULT].form)
 
 
-@functools.cache
+_forms: dict[type[DataSide], BatchForm] = {}
+
+
 def _form_of(data_side: type[DataSide]) -> BatchForm:
     """Made once: forms are compared by identity.
 
     Raises:
         TaskError: what is declared can't be.
     """
+    if data_side in _forms:
+        return _forms[data_side]
     taken = {WEIGHT, ROWS} & data_side.arrays.keys()
     if taken:
         problem = f"{', '.join(sorted(taken))} is an array of the engine. Choose another name"
@@ -165,7 +168,7 @@ def _form_of(data_side: type[DataSide]) -> BatchForm:
         problem = data_side.form().problem()
     if problem:
         raise TaskError(f"{_place_of(data_side)}: {problem}.")
-    return data_side.form()
+    return _forms.setdefault(data_side, data_side.form())
 
 
 def _place_of(found: type) -> str:

@@ -89,7 +89,7 @@ def words_of(error: BaseException, file: str) -> str | None:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     text = str(error)
     if frames:
-        asked, line = frames[0].name, frames[-1].lineno
+        asked, line = frames[0].name, frames[-1].lineno or 0
         function = frames[-1].name
     else:
         # An operation of a graph that fails while it runs: TensorFlow tells where it was written.

@@ -189,33 +189,34 @@ class Reporter:
     def tell(self, report: Report) -> None:
         if self.listener is not None:
             self.listener(report)
-        if self._descriptor is None:
+        descriptor = self._descriptor
+        if descriptor is None:
             return
         line = encode(report)
         is_replaceable = isinstance(report, _REPLACEABLE)
         until_s = time.monotonic() + (_LAST_WORDS_S if isinstance(report, _LAST_WORDS) else 0.0)
         with self._lock:
             try:
-                if not self._write_waiting(until_s) and is_replaceable:
+                if not self._write_waiting(descriptor, until_s) and is_replaceable:
                     return
                 self._waiting.append(line)
-                if not self._write_waiting(until_s) and is_replaceable:
+                if not self._write_waiting(descriptor, until_s) and is_replaceable:
                     self._waiting.clear()  # it alone: all before it is written
             except OSError:
                 self._descriptor = None  # the launcher is gone, and so are we in a moment
 
-    def _write_waiting(self, until_s: float) -> bool:
+    def _write_waiting(self, descriptor: int, until_s: float) -> bool:
         """Write what waits as far as it goes; False when the pipe is full."""
         while self._begun or self._waiting:
             line = self._begun or self._waiting[0]
             try:
-                count = os.write(self._descriptor, line)
+                count = os.write(descriptor, line)
             except BlockingIOError:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     return False
                 room = select.poll()
-                room.register(self._descriptor, select.POLLOUT)
+                room.register(descriptor, select.POLLOUT)
                 room.poll(left_s * 1000)
                 continue
             if not self._begun:

@@ -11,6 +11,8 @@ import stat
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 from shared.config.flags import PlainParser
 from shared.config.settings import Config
@@ -77,7 +79,7 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
     own, from --gpu or the run's configuration.
     """
     started_by_launcher = ROLE_VARIABLE in os.environ
-    configured = config.data.data_gpu[0] if config.data.data_gpu else None
+    configured = next(iter(config.data.data_gpus), None)
     wanted = flags.gpu
     if wanted is None:
         wanted = configured if role == "data" else config.data.model_gpu
@@ -100,7 +102,7 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
     return "gpu" if os.environ["CUDA_VISIBLE_DEVICES"] or wanted is not None else "cpu"
 
 
-def start_tensorflow(role: str, device_kind: str, config: Config):
+def start_tensorflow(role: str, device_kind: str, config: Config) -> ModuleType:
     """Import TensorFlow on exactly this worker's device and return the module.
 
     Raises:
@@ -121,14 +123,14 @@ def start_tensorflow(role: str, device_kind: str, config: Config):
     return tf
 
 
-def _import_tensorflow(role: str):
+def _import_tensorflow(role: str) -> ModuleType:
     """TensorFlow without what it would import and this process has no use for.
 
     It imports Keras, and Keras scikit-learn (which is here for librosa) with all of its statistics,
     whether anyone uses them or not: a third of the start of a data process.
     """
     unused = ("keras", "sklearn") if role == "data" else ("sklearn",)
-    absent = {name: None for name in unused if name not in sys.modules}
+    absent: dict[str, Any] = {name: None for name in unused if name not in sys.modules}
     sys.modules.update(absent)  # "not to be found", until it is taken back
     try:
         import tensorflow as tf
@@ -138,7 +140,7 @@ def _import_tensorflow(role: str):
     return tf
 
 
-def _set_up_gpu(tf, role: str, config: Config) -> None:
+def _set_up_gpu(tf: ModuleType, role: str, config: Config) -> None:
     found = tf.config.list_physical_devices("GPU")
     if len(found) != 1:
         raise GpuError(

@@ -19,7 +19,7 @@ from shared.config.flags import (
     number_of_fake_gpus,
     resolve_config,
 )
-from shared.config.settings import Config
+from shared.config.settings import Config, DataConfig
 from shared.config.toml_file import read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
@@ -197,10 +197,10 @@ def measure(
 _ON = {"single": "One GPU or none", "multi": "Two GPUs"}
 
 
-def _gpu_flags(data) -> list[str]:
-    if data.data_gpu is None:
+def _gpu_flags(data: DataConfig) -> list[str]:
+    if not data.data_gpus:
         return []
-    return ["--data-gpu", ",".join(map(str, data.data_gpu)), "--model-gpu", str(data.model_gpu)]
+    return ["--data-gpu", ",".join(map(str, data.data_gpus)), "--model-gpu", str(data.model_gpu)]
 
 
 def _epoch_megabytes(run: Path, task: str) -> int:

@@ -14,7 +14,7 @@ from shared.devices.gpus import Placement
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, WARM_UP_SHARE
 from shared.errors import TandemError
 from shared.launching.preparation_child import prepare_run
-from shared.launching.training_run import TrainingRun
+from shared.launching.training_run import Say, TrainingRun
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.worker.contract import EXIT_INTERRUPTED
@@ -93,7 +93,7 @@ class BenchRun:
             )
         return pace
 
-    def _start(self) -> tuple:
+    def _start(self) -> tuple[Config, RunDirectory, Placement, Say, float]:
         said = open(self._directory.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
         return (
             self._config, self._directory, self._placement,
@@ -121,9 +121,9 @@ class StepWatch:
 
     @property
     def is_over(self) -> bool:
-        return bool(self._records) and (
-            self._records[-1]["time"] - self._before["time"] >= self._seconds
-        )
+        if self._before is None or not self._records:
+            return False
+        return self._records[-1]["time"] - self._before["time"] >= self._seconds
 
     def take(self, report: Report) -> bool:
         """Take in what a worker tells; True when it was enough."""
@@ -144,6 +144,7 @@ class StepWatch:
 
     def pace(self) -> dict:
         """What was measured. What only came out of a queue that was full before does not count."""
+        assert self._before is not None  # whoever asks has seen that it is over
         first, last = self._before, self._records[-1]
         num_batches = last["step"] - first["step"]
         seconds = last["time"] - first["time"]

@@ -60,7 +60,7 @@ class CheckChildren:
             TandemError: either process failed or ended first, or it took too long.
         """
         until_s = time.monotonic() + deadline_s
-        while (role, kind) not in self._heard:
+        while (report := self._told(role, kind)) is None:
             self._raise_failure()
             if time.monotonic() > until_s:
                 words = f"the {role} process said nothing for {deadline_s:g} s."
@@ -69,16 +69,21 @@ class CheckChildren:
                 if not key.data.read():
                     self._selector.unregister(key.fd)
             child = self._children[role]
-            if child.reader.is_closed and (role, kind) not in self._heard:
+            if child.reader.is_closed and self._told(role, kind) is None:
                 self._raise_failure()
                 status = child.process.wait()
                 raise TandemError(f"the {role} process {_how(status)}.", trouble_of(status))
-        return self._heard[role, kind]
+        return report
+
+    def _told(self, role: str, kind: type[Heard]) -> Heard | None:
+        report = self._heard.get((role, kind))
+        return report if isinstance(report, kind) else None
 
     def _raise_failure(self) -> None:
         for role in _MODULES:
             for kind in (Failure, Cause):
-                if found := self._heard.get((role, kind)):
+                found = self._heard.get((role, kind))
+                if isinstance(found, Failure | Cause):
                     raise TandemError(f"in the {role} process: {found.message}", found.trouble)
 
 

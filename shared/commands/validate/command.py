@@ -8,7 +8,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from shared.commands.validate import machine_checks
@@ -17,12 +17,13 @@ from shared.commands.validate.machine_checks import CheckFailed, Stopwatch
 from shared.commands.validate.task_checks import check_task
 from shared.config.flags import PlainParser, number_of_fake_gpus, resolve_config
 from shared.config.option import rules_of
-from shared.config.settings import DataConfig
+from shared.config.settings import Config, DataConfig
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import ProgressLine
 from shared.console.say import say_plainly
-from shared.devices.gpus import Gpu, list_gpus
+from shared.devices.gpus import Gpu, Placement, list_gpus
 from shared.errors import ConfigError, TandemError
+from shared.run.directory import RunDirectory
 from shared.stream.endpoints import default_endpoint, remove_socket
 
 TITLES = (
@@ -147,9 +148,10 @@ def _read_flags(arguments: list[str]) -> argparse.Namespace:
     return flags
 
 
-def _checks(
-    data_gpu: int, flags: argparse.Namespace, folder: Path
-) -> Iterator[Callable[[], list[str]]]:
+_Checks = Generator[Callable[[], list[str]], None, None]
+
+
+def _checks(data_gpu: int, flags: argparse.Namespace, folder: Path) -> _Checks:
     """The five checks in order; each is called once, before the next is asked for."""
     gpus: list[Gpu] = []
 
@@ -158,16 +160,17 @@ def _checks(
         return machine_checks.prerequisites(gpus)
 
     yield first
-    placement = run = config = None
     endpoint = default_endpoint(secrets.token_hex(8))
     by_role: dict[str, Gpu] = {}
     children: list[CheckChildren] = []
+    prepared: list[tuple[RunDirectory, Config, Placement]] = []
 
     def second() -> list[str]:
-        nonlocal placement, run, config
         placement = machine_checks.placed(data_gpu, flags.model_gpu, gpus)
+        assert placement.model_gpu is not None  # both were named
         by_role.update(data=placement.data_gpus[0], model=placement.model_gpu)
         run, config = machine_checks.prepared_run(folder, placement, flags.fake_gpus)
+        prepared.append((run, config, placement))
         children.append(CheckChildren(run, by_role, endpoint))
         return machine_checks.placement_of(children[0], by_role)
 
@@ -179,10 +182,10 @@ def _checks(
         for child in children:
             child.end()
         remove_socket(endpoint)
-    yield lambda: machine_checks.pipeline(run, config, placement)
+    yield lambda: machine_checks.pipeline(*prepared[0])
 
 
-def _run_checks(checks: Iterator[Callable[[], list[str]]]) -> list[dict]:
+def _run_checks(checks: _Checks) -> list[dict]:
     """Run them until one fails; returns how each went."""
     results = []
     shown = ProgressLine(sys.stdout, say_plainly)

@@ -91,6 +91,7 @@ def prepared_run(
         raise CheckFailed(
             str(error), "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named."
         ) from None
+    assert placement.model_gpu is not None  # both were named
     config = Config(
         data=DataConfig(
             train_data=str(corpus),

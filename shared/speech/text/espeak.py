@@ -12,6 +12,7 @@ import functools
 import re
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,8 @@ def _library() -> ctypes.CDLL:
 
 
 def _voices() -> list[_Voice]:
-    voices, found = _library().espeak_ListVoices(None), []
+    voices = _library().espeak_ListVoices(None)
+    found: list[_Voice] = []
     while voices[len(found)]:
         found.append(voices[len(found)].contents)
     return found
@@ -185,7 +187,7 @@ class Espeak:
             self._library.espeak_SetParameter(parameter, int(value), 0)
         pieces: list[np.ndarray] = []
 
-        def receive(samples, count: int, _events) -> int:
+        def receive(samples: Any, count: int, _events: object) -> int:
             if samples and count > 0:
                 pieces.append(np.ctypeslib.as_array(samples, (count,)).copy())
             return 0
