@@ -54,7 +54,7 @@ def _work(reporter: Reporter) -> int:
     run, config = open_run(flags)
     should_stop = StopFlag()
     device_kind = fix_gpu("data", flags, config)
-    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
+    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.wire_id)
     key_path = flags.keys or config.run.keys
     endpoint = connectable(check_endpoint(endpoint, has_keys=bool(key_path)))
     keys = load_client_keys(key_path) if key_path else None
@@ -85,11 +85,11 @@ def _work(reporter: Reporter) -> int:
     convicted: dict[int, str] = {}
     with rows_left_behind(run.path) as rows:
         # The index may have become shorter since a record was left behind.
-        suspects = sorted({*suspects, *(row for row in rows if 0 <= row < len(index))})
+        suspects = tuple(sorted({*suspects, *(row for row in rows if 0 <= row < len(index))}))
         if suspects:
             convicted = find_guilty(suspects, config, str(run.index), reporter)
     outbox, movement, cores = Outbox(), Movement(reporter), BusyMeter()
-    socket = ClientSocket(endpoint, config.run.run_id, keys=keys, make_memory=parts.memory)
+    socket = ClientSocket(endpoint, config.run.wire_id, keys=keys, make_memory=parts.memory)
     with ReadingRecord.of_this_process(run.path) as record:
         maker = parts.batch_maker(
             outbox.put, movement, record, convicted, socket.take_memory, cores.latest

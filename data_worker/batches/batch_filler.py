@@ -146,7 +146,8 @@ class BatchFiller:
                 raise TaskError(
                     f"{place_of(self.task.row)}: array {name} of example {example.id} {problem}."
                 )
-            arrays[name][(slot, *(slice(size) for size in value.shape))] = value
+            part: tuple[int | slice, ...] = (slot, *(slice(size) for size in value.shape))
+            arrays[name][part] = value
 
 
 def _misfit(value: np.ndarray, target: np.ndarray, declared: Array) -> str:

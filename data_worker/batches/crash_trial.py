@@ -27,7 +27,7 @@ class Suspect(NamedTuple):
     """One row of an index, and all that a fresh process needs to read it."""
 
     config: Config
-    index: str  # its file
+    index_path: str
     row: int
 
 
@@ -40,8 +40,9 @@ def find_guilty(
     results = one_by_one(try_to_read, [Suspect(config, index, row) for row in suspects])
     for row, result in zip(suspects, results, strict=True):
         reporter.phase("looking for the file that crashed it", _DEADLINE_S)
-        if isinstance(result, Crashed) and -(result.status or 0) in CRASH_SIGNALS:
-            guilty[row] = signal_name(-result.status)
+        number = -(result.status or 0) if isinstance(result, Crashed) else 0
+        if number in CRASH_SIGNALS:
+            guilty[row] = signal_name(number)
         verdict = f"guilty, {guilty[row]}" if row in guilty else "not guilty"
         log.info("row %d was being read at the crash: %s", row, verdict)
     if guilty:
@@ -51,7 +52,7 @@ def find_guilty(
 
 def try_to_read(suspect: Suspect) -> None:
     """In the fresh process: what readers do, but nobody needs the result."""
-    config, index = suspect.config, Index.load(suspect.index)
+    config, index = suspect.config, Index.load(suspect.index_path)
     side = Task.of(config.run.task).data_side()(config)
     try:
         side.read(example_of_row(config, index)(suspect.row))

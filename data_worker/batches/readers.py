@@ -24,8 +24,8 @@ _REMEMBERED_S = 600.0  # storage that was gone may be back
 class ReadExample:
     """One example, and what it cost, retries included: what `read` returned, or its features."""
 
-    raw: Any | None
-    features: Any | None
+    raw: Any  # None where the features were at hand
+    features: Any  # None where it was read
     reading_ms: float
     decoding_ms: float
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
+from types import ModuleType
 
 import numpy as np
 
 from data_worker.assembly import Assembly
 from shared.devices.device_facts import device_facts
-from shared.errors import TandemError
+from shared.errors import ProtocolError, TandemError
 from shared.plan.index import Index
 from shared.stream import messages
 from shared.stream.array_block import ArrayBlock, digest_of
@@ -49,12 +50,14 @@ def _work(reporter: Reporter) -> int:
     parts = Assembly.of_run(run.path, config, index, device_kind)
     arrays, made_on = _made_on_device(tf, device, parts.plan.batch(0).shape)
     reporter.tell(Sent(digest_of(arrays), made_on))
-    socket = ClientSocket(flags.endpoint, config.run.run_id, make_memory=parts.memory)
+    socket = ClientSocket(flags.endpoint, config.run.wire_id, make_memory=parts.memory)
     _send(socket, parts.hello("check", tf.__version__), arrays)
     return 0
 
 
-def _made_on_device(tf, device: str, shape: BatchShape) -> tuple[dict[str, np.ndarray], str]:
+def _made_on_device(
+    tf: ModuleType, device: str, shape: BatchShape
+) -> tuple[dict[str, np.ndarray], str]:
     """Noise in the arrays of one batch, made on the device; and where they really were."""
     arrays, made_on = {}, ""
     for number, (name, (dtype, dimensions)) in enumerate(shape.arrays().items()):
@@ -74,7 +77,9 @@ def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndar
         while time.monotonic() < until_s:
             socket.socket.poll(250)
             for received in socket.receive_waiting():
-                message = getattr(received, "message", None)
+                if isinstance(received, ProtocolError):
+                    continue
+                message = received.message
                 if isinstance(message, messages.Welcome):
                     socket.session = received.session
                     block = ArrayBlock.copied(arrays, socket.take_memory)

@@ -14,9 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.worker.contract import signal_name
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 STALL_S = 120.0  # no chunk finished for so long: something hangs
 ALONE_S = 60.0  # what one item may take when it is looked at alone
@@ -143,15 +147,16 @@ class _LoneWorker:
     def __init__(self, task: Callable[[Any], Any], alone_s: float):
         self._context = multiprocessing.get_context("spawn")
         self._task, self._alone_s = task, alone_s
-        self._process = None
+        self._process: SpawnProcess | None = None
 
     def run(self, item: Any) -> Any:
-        if self._process is None:
+        process = self._process
+        if process is None:
             self._ours, theirs = self._context.Pipe()
-            self._process = self._context.Process(
+            process = self._process = self._context.Process(
                 target=_serve_alone, args=(theirs, self._task, os.getpid()), daemon=True
             )
-            self._process.start()
+            process.start()
             theirs.close()
         try:
             self._ours.send(item)
@@ -160,8 +165,8 @@ class _LoneWorker:
                 return Crashed(f"looking at it took more than {self._alone_s:g} s")
             failed, result = self._ours.recv()
         except (EOFError, OSError):
-            self._process.join(self._alone_s)
-            status = self._process.exitcode
+            process.join(self._alone_s)
+            status = process.exitcode
             self.end()
             reason = f"looking at it crashes the process ({_status_name(status)})"
             return Crashed(reason, status)
@@ -196,7 +201,7 @@ def _begin_worker(parent: int) -> None:
         os._exit(1)
 
 
-def _serve_alone(connection, task: Callable[[Any], Any], parent: int) -> None:
+def _serve_alone(connection: Connection, task: Callable[[Any], Any], parent: int) -> None:
     _begin_worker(parent)
     while True:
         try:

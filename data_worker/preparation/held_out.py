@@ -24,7 +24,7 @@ def hold_out(ids: Sequence[str], groups: Sequence[str], fraction: float, seed: i
     wanted = min(max(1, round(len(ids) * fraction)), len(ids) - 1)
     order = sorted(range(len(ids)), key=lambda row: (_rank(seed, ids[row]), row))
     remaining = Counter(groups)
-    chosen = []
+    chosen: list[int] = []
     for row in order:
         if len(chosen) == wanted:
             break

@@ -24,7 +24,7 @@ from data_worker.preparation.examine import (
 )
 from shared.config.option import decided
 from shared.config.settings import Config
-from shared.plan.index import TRAIN, Index, StringColumn
+from shared.plan.index import TRAIN, Column, Index, StringColumn
 
 
 def prepare(
@@ -79,7 +79,7 @@ def _build_index(data: DataSet, examined: Examined, pool: CarefulPool, progress:
     )
     rows = len(examples)
     check_corpus(corpus, data.side, rows)
-    columns = {
+    columns: dict[str, Column] = {
         "ids": StringColumn.of(example.id for example in examples),
         "paths": StringColumn.of(example.path for example in examples),
         "root": np.fromiter((example.root for example in examples), np.uint8, rows),

@@ -9,6 +9,7 @@ and every operation treats a frame the same at any place in its chunk.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -56,11 +57,13 @@ class FeatureExtractor:
         rows = np.zeros((num_rows, pad_length(num_frames)), np.float32)
         self(rows, np.ones(num_rows, np.int32))
 
-    def _trace_all(self, audio: tf.Tensor, lengths: tf.Tensor):
+    def _trace_all(
+        self, audio: tf.Tensor, lengths: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         self.num_traces += 1
         line, hops = _line_up(audio, lengths)
 
-        def chunk_features(hop: tf.Tensor, is_real: tf.Tensor):
+        def chunk_features(hop: tf.Tensor, is_real: tf.Tensor) -> tuple[tf.Tensor, ...]:
             power = self._spectra.power(hops, hop)
             # A frame beyond an utterance's end is silent for its neighbours.
             low = tf.where(is_real[:, None], power[:, :POWER_BINS], 0.0)
@@ -77,7 +80,7 @@ class FeatureExtractor:
         self.num_traces += 1
         line, hops = _line_up(audio, lengths)
 
-        def chunk_mel(hop: tf.Tensor, is_real: tf.Tensor):
+        def chunk_mel(hop: tf.Tensor, is_real: tf.Tensor) -> tuple[tf.Tensor, ...]:
             hop, is_real = hop[NEIGHBOURS:-NEIGHBOURS], is_real[NEIGHBOURS:-NEIGHBOURS]
             return (self._spectra.log_mel(self._spectra.power(hops, hop), is_real),)
 
@@ -159,14 +162,18 @@ def _line_up(audio: tf.Tensor, lengths: tf.Tensor) -> tuple[_Line, tf.Tensor]:
     return _Line(hop, is_real, num_chunks, place), tf.reshape(audio, (-1, HOP))
 
 
-def _by_chunks(compute, line: _Line, *shapes: tuple[int, ...]) -> list[tf.Tensor]:
+def _by_chunks(
+    compute: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, ...]],
+    line: _Line,
+    *shapes: tuple[int, ...],
+) -> list[tf.Tensor]:
     """`compute` over the line; results (frames of all chunks, *shape), float32.
 
     It gets the hops and reality of a chunk's frames and of two neighbours on each side, and returns
     values for the frames without the neighbours.
     """
 
-    def one(chunk: tf.Tensor):
+    def one(chunk: tf.Tensor) -> tuple[tf.Tensor, ...]:
         start = [chunk * _CHUNK_FRAMES]
         size = [_CHUNK_FRAMES + 2 * NEIGHBOURS]
         return compute(tf.slice(line.hop, start, size), tf.slice(line.is_real, start, size))

@@ -180,6 +180,7 @@ class DataServer:
         if item.batch not in self._pending:
             return  # asked for by a model process that is gone
         self._pending.discard(item.batch)
+        message: messages.CannotRead | messages.BatchReady
         if isinstance(item, FailedRow):
             log.warning("row %d can't be read: %s", item.row, item.reason)
             message = messages.CannotRead(item.batch, item.row, item.reason[:1000])

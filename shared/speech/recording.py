@@ -54,10 +54,10 @@ def as_float(samples: np.ndarray, scale: float = 1.0) -> np.ndarray:
 
     Floats are scaled where they are.
     """
-    scale = np.float32(scale)
+    factor = np.float32(scale)
     if samples.dtype == np.int16:
-        return np.multiply(samples, _PCM_16_STEP * scale, dtype=np.float32)
-    return samples if scale == 1.0 else np.multiply(samples, scale, out=samples)
+        return np.multiply(samples, _PCM_16_STEP * factor, dtype=np.float32)
+    return samples if factor == 1.0 else np.multiply(samples, factor, out=samples)
 
 
 def peak_of(samples: np.ndarray) -> float:

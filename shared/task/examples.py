@@ -202,6 +202,6 @@ class Companion(NamedTuple):
     """
 
     example: Indexed
-    features: Any | None
-    raw: Any | None
+    features: Any  # None where it was read
+    raw: Any  # None where its features are known
     offset: float

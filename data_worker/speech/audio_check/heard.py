@@ -36,7 +36,7 @@ def listen(mono: np.ndarray, start: int, stop: int, sample_rate: int) -> Heard:
         level_db=20 * float(np.log10(max(level, 1e-9))),
         clipped_samples=_flat(mono, highest) + _flat(mono, lowest),
         quiet_share=quiet,
-        digest=hashlib.blake2b(np.ascontiguousarray(mono), digest_size=16).digest(),
+        digest=hashlib.blake2b(np.ascontiguousarray(mono).data, digest_size=16).digest(),
     )
 
 

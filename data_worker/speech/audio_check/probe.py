@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from data_worker.speech.audio_check.heard import Heard, listen
 from data_worker.speech.formats.rows import BAD, FILTERED
 from shared.speech.recording import as_float, read_stored
 from shared.speech.trimming import trim
+
+if TYPE_CHECKING:
+    import soundfile
 
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 384_000
 MAX_CHANNELS = 16
@@ -139,7 +142,9 @@ def _check_kind(status: os.stat_result) -> None:
         )
 
 
-def _look_inside(audio, settings: ProbeSettings) -> tuple[int, int, Heard | None]:
+def _look_inside(
+    audio: soundfile.SoundFile, settings: ProbeSettings
+) -> tuple[int, int, Heard | None]:
     """Check header and samples; returns start and length of the stretch to train on."""
     rate, channels, claimed = audio.samplerate, audio.channels, audio.frames
     if not MIN_RATE_HZ <= rate <= MAX_RATE_HZ:
@@ -168,7 +173,7 @@ def _look_inside(audio, settings: ProbeSettings) -> tuple[int, int, Heard | None
     return start, stop - start, heard
 
 
-def _decode(audio, claimed: int) -> np.ndarray:
+def _decode(audio: soundfile.SoundFile, claimed: int) -> np.ndarray:
     """All samples, mixed to one channel: float32 (samples,)."""
     pieces, count = [], 0
     while count < claimed:

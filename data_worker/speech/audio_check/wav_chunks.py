@@ -5,7 +5,7 @@ Libraries read a wav that was cut short without a word; the preparation must not
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 _MAX_CHUNKS = 1_000
 _UNKNOWN = 0xFFFFFFFF
@@ -17,7 +17,7 @@ def find_damage(file: BinaryIO, size: int) -> str:
     head = file.read(12)
     if len(head) < 12 or head[:4] not in (b"RIFF", b"RIFX", b"RF64") or head[8:12] != b"WAVE":
         return ""
-    order = "big" if head[:4] == b"RIFX" else "little"
+    order: Literal["big", "little"] = "big" if head[:4] == b"RIFX" else "little"
     at, long_size, has_format = 12, None, False
     for _ in range(_MAX_CHUNKS):
         file.seek(at)

@@ -26,7 +26,8 @@ def look_at(config: Config, progress: Progress = lambda *_: None) -> dict:
         DataError: the metadata can't be read at all.
     """
     examined = examine_speech(config, progress)
-    files = {entry.metadata for entry in [*examined.rows, *examined.left_out]}
+    files = {row.metadata for row in examined.rows}
+    files |= {entry.metadata for entry in examined.left_out}
     problems = [_problem(entry, several_files=len(files) > 1) for entry in examined.left_out]
     return {"problems": problems, "summary": _summary(examined, config)}
 

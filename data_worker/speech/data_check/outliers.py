@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -94,7 +94,9 @@ def _text_of(row: Row) -> tuple[str, str]:
     return row.speaker, " ".join(row.text.casefold().split()).strip(" .!?")
 
 
-def _repeated(kind: str, rows: list[Row], keys: list[Hashable | None], words: str) -> list[dict]:
+def _repeated(
+    kind: str, rows: list[Row], keys: Sequence[Hashable | None], words: str
+) -> list[dict]:
     """All but the first row of each key; None is no key."""
     first: dict[Hashable, Row] = {}
     found = []

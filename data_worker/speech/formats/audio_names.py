@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import unicodedata
+from collections.abc import Iterator
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".oga", ".w64")
 _FOLDERS = ("wavs/", "", "clips/", "wav/", "audio/")
@@ -80,7 +81,7 @@ class AudioNames:
             raise BadName(f"{name[:200]} is outside the data folder", name)
         return inside
 
-    def _candidates(self, name: str):
+    def _candidates(self, name: str) -> Iterator[str]:
         suffixes = ("",) if without_suffix(name) != name else (*AUDIO_SUFFIXES, "")
         folders = ("", *self._folders) if "/" in name or suffixes == ("",) else self._folders
         for suffix in suffixes:

@@ -153,7 +153,10 @@ def parse(source: MetadataSet) -> Parsed:
             ("clips/", "") if columns.format == "common-voice" else ("wavs/", "", "wav/", "audio/"),
         )
         for result in _rows_of(path, lines, columns, names, source.root, split):
-            (rows if isinstance(result, Row) else left_out).append(result)
+            if isinstance(result, Row):
+                rows.append(result)
+            else:
+                left_out.append(result)
     return Parsed(rows, left_out, found)
 
 

@@ -9,7 +9,7 @@ import pytest
 from data_worker.speech.task import SpeechData
 from data_worker.stream.spare import Order, wait_for_order, warm_up
 from shared.config.settings import Config
-from shared.plan.index import Index, RaggedColumn
+from shared.plan.index import Column, Index, RaggedColumn
 from shared.plan.plan import Plan
 from shared.speech.batch import FORM
 from shared.speech.index_check import STATISTICS
@@ -59,7 +59,7 @@ def test_a_spare_that_is_told_to_stop_stops(pipe):
 def index_of_speech():
     """Of no utterance."""
     nothing = np.zeros(0, np.int32)
-    columns = dict.fromkeys(
+    columns: dict[str, Column] = dict.fromkeys(
         ("start", "num_samples", "num_channels", "sample_rate", "num_frames", "num_symbols",
          "speaker"), nothing,
     )  # fmt: skip
