@@ -55,7 +55,7 @@ def _work(reporter: Reporter) -> int:
     lock = run.lock("model process")
     should_stop = StopFlag(starting=True)
     device_kind = fix_gpu("model", flags, config)
-    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.run_id)
+    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.wire_id)
     key_path = flags.keys or config.run.keys
     endpoint = check_endpoint(endpoint, has_keys=bool(key_path))
     keys = load_server_keys(key_path) if key_path else None

@@ -160,6 +160,7 @@ class Session:
             if self._should_stop():  # whoever goes on from here goes back first
                 reason = "interrupted"
                 return EXIT_INTERRUPTED
+            assert parts is not None  # it is its loop that goes back
             self._roll_backs.note(loop.step, parts.saving.num_applied, train_step.why_it_broke())
             return None
         finally:
@@ -192,14 +193,14 @@ class Session:
         if self._config.training.deterministic:
             tf.config.experimental.enable_op_determinism()
 
-    def _build_model(self):
+    def _build_model(self) -> keras.Model:
         if self._config.model.mixed_precision:
             keras.config.set_dtype_policy(
                 "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
             )
         return built_model(self._task, Facts(self._index, self._config))
 
-    def _make_step(self, model) -> TrainStep:
+    def _make_step(self, model: keras.Model) -> TrainStep:
         training, model_config = self._config.training, self._config.model
         settings = StepSettings(
             grad_accum=training.grad_accum,
@@ -236,7 +237,7 @@ class Session:
             exclusions_version=exclusions.version,
         )
         expected = Expected(
-            run=config.run.run_id,
+            run=config.run.wire_id,
             index_fingerprint=index.fingerprint,
             plan_fingerprint=settings_fingerprint(config, plan),
             device_kind=data_device_kind(config),
@@ -256,7 +257,7 @@ class Session:
         largest = max(shape.nbytes for shape in plan.buckets)
         socket = ServerSocket(
             self._endpoint,
-            config.run.run_id,
+            config.run.wire_id,
             keys=self._keys,
             max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
         )

@@ -48,9 +48,10 @@ def wait_for_start(
     multi_gpu = config.data.data_gpu is not None
     restarted = resumed or RESTART_VARIABLE in os.environ
     delay_s = config.data.model_start_delay
-    if multi_gpu and delay_s and not restarted and not is_off():
+    first_s = receiver.first_worker_s
+    if multi_gpu and delay_s and first_s is not None and not restarted and not is_off():
         reporter.say(f"🕐 Multi-GPU Mode: Waiting {delay_s:.1f}s for data pipeline to warm up...")
-        until_s = receiver.first_worker_s + delay_s
+        until_s = first_s + delay_s
         wait_for(lambda: time.monotonic() >= until_s)
     wait_for(lambda: receiver.queue_depth > 0)
     if not is_off():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from types import ModuleType
 
 import numpy as np
 import zmq
@@ -55,12 +56,12 @@ def _work(reporter: Reporter) -> int:
     index = Index.load(run.index)
     arrays = plan_of(config, index).batch(0).shape.arrays()
     reporter.tell(_forward(tf, device, config, index, arrays))
-    reporter.tell(_arrival(tf, device, flags.endpoint, config.run.run_id))
+    reporter.tell(_arrival(tf, device, flags.endpoint, config.run.wire_id))
     return 0
 
 
 def _forward(
-    tf,
+    tf: ModuleType,
     device: str,
     config: Config,
     index: Index,
@@ -91,7 +92,7 @@ def _forward(
     )
 
 
-def _arrival(tf, device: str, endpoint: str, run_id: str) -> Arrived:
+def _arrival(tf: ModuleType, device: str, endpoint: str, run_id: str) -> Arrived:
     """Receive one batch, copy it to the device, and look at what is there."""
     socket = ServerSocket(endpoint, run_id)
     try:

@@ -6,14 +6,19 @@ Measures what a run's own parts can do when they don't overlap: batch and step i
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 from shared.clock import machine_s
+from shared.config.settings import Config
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
+from shared.run.directory import RunDirectory
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import Pace, Reporter
@@ -27,6 +32,13 @@ from shared.worker.start import (
     worker_parser,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
+    from model_worker.stream.receiver import Receiver
+    from model_worker.training.step import TrainStep
+
 WHAT = ("sequential", "data", "model")
 _STARTING_DEADLINE_S = 1800.0
 _MEASURING_DEADLINE_S = 300.0
@@ -35,6 +47,27 @@ _RATE = 1e-4  # of learning: a step costs the same at any
 _WAIT_EVERY_STEPS = 5  # for the device, as a run does when it logs
 # Batches that stay on the device for the model's own pace: as many as a queue would hold.
 _MOST_KEPT, _MOST_KEPT_BYTES = 50, 512 << 20
+
+
+class _Session(Protocol):
+    """The parts of a training session, made the same way, without its loop."""
+
+    def make_step(self) -> TrainStep: ...
+
+    def stream(self) -> AbstractContextManager[tuple[Receiver, DevicePrefetch]]:
+        """The batches of the run from the first on, on the device, and their receiver."""
+        ...
+
+    @property
+    def unit(self) -> str: ...
+
+    def amount_of(self, arrays: dict[str, np.ndarray]) -> float: ...
+
+    def sample_busy(self) -> float | None: ...
+
+
+_MakeSession = Callable[[Config], _Session]
+_ShouldStop = Callable[[], bool]
 
 
 def main() -> int:
@@ -52,7 +85,7 @@ def _work(reporter: Reporter) -> int:
     lock = run.lock("model process")
     should_stop = StopFlag()
     device_kind = fix_gpu("model", flags, config)
-    endpoint = check_endpoint(flags.endpoint or default_endpoint(config.run.run_id))
+    endpoint = check_endpoint(flags.endpoint or default_endpoint(config.run.wire_id))
     start_tensorflow("model", device_kind, config)
     make_session = _session_maker(run, endpoint, device_kind, reporter, should_stop)
     try:
@@ -63,15 +96,19 @@ def _work(reporter: Reporter) -> int:
     return EXIT_INTERRUPTED if should_stop() else 0
 
 
-def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, should_stop):
+def _session_maker(
+    run: RunDirectory,
+    endpoint: str,
+    device_kind: str,
+    reporter: Reporter,
+    should_stop: StopFlag,
+) -> _MakeSession:
     # Imports TensorFlow, whose device had to be settled first.
     from model_worker.model_process import Session
     from model_worker.stream.device_prefetch import DevicePrefetch
 
     class PaceSession(Session):
-        """The parts of a training session, made the same way, without its loop."""
-
-        def make_step(self):
+        def make_step(self) -> TrainStep:
             import tensorflow as tf
 
             self._seed()
@@ -81,8 +118,7 @@ def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, sho
             return step
 
         @contextlib.contextmanager
-        def stream(self) -> Iterator[tuple]:
-            """The batches of the run from the first on, on the device, and their receiver."""
+        def stream(self) -> Iterator[tuple[Receiver, DevicePrefetch]]:
             end = self._plan.layout.num_stream_batches
             receiver = self._make_receiver(0, end, self._known_exclusions(None))
             receiver.start()
@@ -97,7 +133,7 @@ def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, sho
         def unit(self) -> str:
             return self._task.unit
 
-        def amount_of(self, arrays: dict) -> float:
+        def amount_of(self, arrays: dict[str, np.ndarray]) -> float:
             return self._task.amount(arrays).real
 
         def sample_busy(self) -> float | None:
@@ -115,7 +151,13 @@ def _session_maker(run, endpoint: str, device_kind: str, reporter: Reporter, sho
     )
 
 
-def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> None:
+def _measure(
+    make_session: _MakeSession,
+    config: Config,
+    flags: argparse.Namespace,
+    reporter: Reporter,
+    should_stop: _ShouldStop,
+) -> None:
     session = make_session(config)
     step = session.make_step()
     _warm_up(session, step, config.data.max_buckets, should_stop)
@@ -131,7 +173,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
                 receiver.taken()
                 _note(meter, batch.received.arrays, session, reporter)
         reporter.tell(Pace("sequential", meter.pace()))
-    kept: list = []
+    kept: list[DeviceBatch] = []
     with session.stream() as (receiver, prefetch):
         meter, kept_bytes = PaceMeter(flags.seconds, session.unit), 0
         for batch in _batches(prefetch, meter, should_stop):
@@ -155,7 +197,7 @@ def _measure(make_session, config, flags, reporter: Reporter, should_stop) -> No
         reporter.tell(Pace("model", meter.pace()))
 
 
-def _warm_up(session, step, num_shapes: int, should_stop) -> None:
+def _warm_up(session: _Session, step: TrainStep, num_shapes: int, should_stop: _ShouldStop) -> None:
     """The first batch of a shape costs both sides more than all that follow: pay that now."""
     with session.stream() as (receiver, prefetch):
         num_done, most = 0, WARM_UP_BATCHES_PER_SHAPE * num_shapes
@@ -167,14 +209,18 @@ def _warm_up(session, step, num_shapes: int, should_stop) -> None:
                 num_done += 1
 
 
-def _batches(prefetch, meter: PaceMeter, should_stop) -> Iterator:
+def _batches(
+    prefetch: DevicePrefetch, meter: PaceMeter, should_stop: _ShouldStop
+) -> Iterator[DeviceBatch]:
     while not meter.is_over and not should_stop():
         batch = prefetch.get(_WAIT_S)
         if batch is not None:
             yield batch
 
 
-def _note(meter: PaceMeter, arrays: dict, session, reporter: Reporter) -> None:
+def _note(
+    meter: PaceMeter, arrays: dict[str, np.ndarray], session: _Session, reporter: Reporter
+) -> None:
     share = session.sample_busy()
     if share is not None:
         meter.note_busy(share)

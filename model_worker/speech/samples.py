@@ -30,6 +30,7 @@ class _Made(NamedTuple):
     spoken: list[Spoken]
     waves: list[np.ndarray]
     recorded: list[np.ndarray]
+    rows: dict[str, np.ndarray]  # that they were made of
 
 
 class SpokenSamples(Viewer):
@@ -56,7 +57,7 @@ class SpokenSamples(Viewer):
             return None
         spoken = self._spoken(self._rows)
         waves = [self._vocoder(each.mel) for each in spoken]
-        return _Made(spoken, waves, self._recorded_waves(folder))
+        return _Made(spoken, waves, self._recorded_waves(self._rows, folder), self._rows)
 
     def _spoken(self, rows: dict[str, np.ndarray]) -> list[Spoken]:
         mel, lengths, durations = self._speak(
@@ -72,12 +73,12 @@ class SpokenSamples(Viewer):
             for i in range(len(lengths))
         ]
 
-    def _recorded_waves(self, folder: Path) -> list[np.ndarray]:
+    def _recorded_waves(self, rows: dict[str, np.ndarray], folder: Path) -> list[np.ndarray]:
         """What the sentences sound like as recorded; nothing where that is written already."""
-        last = len(self._rows["mel"]) - 1
+        last = len(rows["mel"]) - 1
         if (folder / RECORDED / f"{last}.wav").exists():
             return []
-        recordings = zip(self._rows["mel"], self._rows["mel_lengths"], strict=True)
+        recordings = zip(rows["mel"], rows["mel_lengths"], strict=True)
         return [self._vocoder(mel[:num_frames]) for mel, num_frames in recordings]
 
     def write(self, made: _Made, folder: Path, step_folder: Path) -> list[Shown]:
@@ -88,15 +89,15 @@ class SpokenSamples(Viewer):
             write_file(folder / RECORDED / f"{i}.wav", wav_bytes(samples, SAMPLE_RATE))
         shown = []
         for i, (each, samples) in enumerate(zip(made.spoken, made.waves, strict=True)):
-            true_mel = self._rows["mel"][i, : self._rows["mel_lengths"][i]]
-            png, pixels = draw(self._title(i), each.alignment, each.mel, true_mel)
+            true_mel = made.rows["mel"][i, : made.rows["mel_lengths"][i]]
+            png, pixels = draw(self._title(made.rows, i), each.alignment, each.mel, true_mel)
             write_file(step_folder / f"{i}.wav", wav_bytes(samples, SAMPLE_RATE))
             write_file(step_folder / f"{i}.png", png)
             shown.append(Shown(f"speech/{i}", sound=samples, sample_rate=SAMPLE_RATE))
             shown.append(Shown(f"alignment_and_mel/{i}", picture=pixels))
         return shown
 
-    def _title(self, i: int) -> str:
-        symbols = self._rows["symbols"][i, : self._rows["symbol_lengths"][i]]
+    def _title(self, rows: dict[str, np.ndarray], i: int) -> str:
+        symbols = rows["symbols"][i, : rows["symbol_lengths"][i]]
         text = "".join(self._index.symbol_table[symbol] for symbol in symbols[1:-1])
-        return f"{self._index.ids[int(self._rows['rows'][i])]}: {text}"
+        return f"{self._index.ids[int(rows['rows'][i])]}: {text}"

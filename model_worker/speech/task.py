@@ -80,6 +80,7 @@ class SpeechModel(ModelSide):
         }
         found = {}
         for name, (dtype, shape) in arrays.items():
+            array: np.ndarray
             if name == "symbols":
                 array = random.integers(1, len(index.symbol_table), shape)
             elif name in full:

@@ -73,7 +73,14 @@ class Optimizer:
                 self._adam(name, weight, gradient, powers, rate)
             on_moved(name)
 
-    def _adam(self, name, weight, gradient, powers, rate) -> None:
+    def _adam(
+        self,
+        name: str,
+        weight: tf.Variable,
+        gradient: tf.Tensor,
+        powers: tuple[tf.Tensor, tf.Tensor],
+        rate: tf.Tensor,
+    ) -> None:
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=self.first_moments[name].handle,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import keras
 
@@ -50,6 +51,7 @@ def players_of(
             raise TaskError(f"{place_of(task.players)}: {whose} has no variables to train.")
         named = {names[place]: variables[names[place]] for place in places}
         own = task.optimizer(name)
+        optimizer: Optimizer | StockOptimizer
         if own is None:
             optimizer = Optimizer(named, matrices, weight_decay)
         else:
@@ -75,7 +77,7 @@ def _given(task: ModelSide, model: keras.Model) -> Mapping[str, list[keras.Varia
     return given
 
 
-def _place(task: ModelSide, whose: str, places: Mapping[int, int], variable) -> int:
+def _place(task: ModelSide, whose: str, places: Mapping[int, int], variable: object) -> int:
     try:
         return places[id(variable)]
     except KeyError:
@@ -86,7 +88,7 @@ def _place(task: ModelSide, whose: str, places: Mapping[int, int], variable) -> 
         ) from None
 
 
-def _check_is_fresh(task: ModelSide, whose: str, own, others: Iterable) -> None:
+def _check_is_fresh(task: ModelSide, whose: str, own: Any, others: Iterable[Any]) -> None:
     where = place_of(task.optimizer)
     if not isinstance(own, keras.optimizers.Optimizer):
         raise TaskError(

@@ -101,6 +101,7 @@ class TrainStep:
         step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
         # Nothing here needs Python's own words for tensors, and looking for them takes seconds.
         graph = functools.partial(tf.function, jit_compile=compile_with_xla, autograph=False)
+        self._functions: tuple[tf.types.experimental.PolymorphicFunction, ...]
         if settings.grad_accum == 1:
             whole = graph(self._whole_step, input_signature=batch and [batch, step, number, number])
             self._functions = (whole,)
@@ -210,7 +211,9 @@ class TrainStep:
                 variable.assign(tf.zeros([], tf.float64))
         return numbers
 
-    def _gradients_of(self, batch: dict[str, tf.Tensor], step: tf.Tensor):
+    def _gradients_of(
+        self, batch: dict[str, tf.Tensor], step: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
         """-> the gradients of all players one after the other, the batch's weight, 1.0 if broken."""
         self.untrained.note()
         with tf.GradientTape(persistent=len(self.players) > 1) as tape:

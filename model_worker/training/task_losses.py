@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -47,7 +48,7 @@ def measured(
     return numbers, tf.cast(weight if weight.shape.rank == 0 else tf.reduce_sum(weight), tf.float32)
 
 
-def _scalar(method, what: str, value) -> tf.Tensor:
+def _scalar(method: Callable[..., Any], what: str, value: Any) -> tf.Tensor:
     value = tf.convert_to_tensor(value)
     if value.shape.rank not in (0, None):
         raise TaskError(

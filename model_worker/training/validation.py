@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,7 +21,7 @@ class Validation:
 
     def __init__(
         self,
-        model,
+        model: keras.Model,
         task: ModelSide,
         signature: Signature,
         train_step: TrainStep,
@@ -69,5 +70,5 @@ class Validation:
             self._train_step.restore_weights(self._own)
         self._own, self._sums, self._weight = None, {}, 0.0
 
-    def _measure(self, batch: dict[str, tf.Tensor]):
+    def _measure(self, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         return measured(self._task, self._model, batch, False, tf.constant(_LATE))

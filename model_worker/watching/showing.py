@@ -68,13 +68,13 @@ class Showing:
             return
         if made is not None:
             log.info("made the samples in %.2f s", time.perf_counter() - started_s)
-            self._last_written = self._writer.submit(self._write, step, made)
+            self._last_written = self._writer.submit(self._write, self._viewer, step, made)
 
-    def _write(self, step: int, made: Any) -> None:
+    def _write(self, viewer: Viewer, step: int, made: Any) -> None:
         try:
             step_folder = self._folder / f"step-{step:06d}"
             step_folder.mkdir(parents=True, exist_ok=True)
-            for shown in self._viewer.write(made, self._folder, step_folder):
+            for shown in viewer.write(made, self._folder, step_folder):
                 self._summaries.show(step, shown)
         except Exception:
             self._note_failure(f"The samples of step {step} could not be written")

@@ -9,8 +9,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import tensorflow as tf
@@ -33,10 +34,15 @@ _NOT_SHOWN = ("step", "time")
 _SECTIONS_SHOWN = ("data", "model", "training")
 
 
-def _never_fails(method: Callable) -> Callable:
+_Arguments = ParamSpec("_Arguments")
+
+
+def _never_fails(
+    method: Callable[Concatenate[Summaries, _Arguments], None],
+) -> Callable[Concatenate[Summaries, _Arguments], None]:
     """A training run does not end because its pictures can't be written."""
 
-    def careful(self, *arguments, **named):
+    def careful(self: Summaries, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> None:
         if self._gave_up:
             return
         try:
@@ -146,16 +152,16 @@ class Summaries:
         if self._writer is not None:
             self._writer.close()
 
-    def _default_writer(self):
+    def _default_writer(self) -> AbstractContextManager[tf.summary.SummaryWriter]:
         with self._writer_lock:
             if self._writer is None:
                 self._writer = tf.summary.create_file_writer(str(self._folder))
-                self._take_back_later_steps()
+                self._take_back_later_steps(self._writer)
                 with self._writer.as_default():
                     self._write_settings()
         return self._writer.as_default()
 
-    def _take_back_later_steps(self) -> None:
+    def _take_back_later_steps(self, writer: tf.summary.SummaryWriter) -> None:
         """Tell TensorBoard to forget steps after the checkpoint, or they would be shown twice.
 
         It takes the first such word of a run for its beginning, so the first session says it too.
@@ -165,7 +171,7 @@ class Summaries:
         begins = Event(wall_time=time.time(), step=self._done_steps + 1,
                        session_log=SessionLog(status=SessionLog.START))  # fmt: skip
         # What a writer writes are summaries; this is the one other thing that must be in its file.
-        tf.raw_ops.ImportEvent(writer=self._writer._resource, event=begins.SerializeToString())
+        tf.raw_ops.ImportEvent(writer=writer._resource, event=begins.SerializeToString())
 
     def _write_settings(self) -> None:
         from tensorboard.plugins.hparams import api

@@ -112,7 +112,14 @@ class AcousticModel(keras.Model):
     def _normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.statistics.mel_mean) / self.statistics.mel_std
 
-    def _encode(self, symbols, symbol_lengths, reference_mel, step, training):
+    def _encode(
+        self,
+        symbols: tf.Tensor,
+        symbol_lengths: tf.Tensor,
+        reference_mel: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """-> encoding (batch, symbols, channels), mask (batch, symbols, 1), vector (batch, size)"""
         vector = self._reference(self._normalised(reference_mel))
         mask = alignment.length_mask(symbol_lengths, tf.shape(symbols)[1])[:, :, tf.newaxis]
@@ -123,8 +130,17 @@ class AcousticModel(keras.Model):
         return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask, vector
 
     def _decode(
-        self, encoding, prosody, durations, path, log_pitch, mel_lengths, vector, step, training
-    ):
+        self,
+        encoding: tf.Tensor,
+        prosody: tf.Tensor,
+        durations: tf.Tensor,
+        path: tf.Tensor,
+        log_pitch: tf.Tensor,
+        mel_lengths: tf.Tensor,
+        vector: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
+    ) -> tf.Tensor:
         """-> normalised mel float32 (batch, frames, bins)
 
         path (batch, frames, symbols) and log_pitch (batch, frames) have an even number of frames.
@@ -148,7 +164,9 @@ class AcousticModel(keras.Model):
             rippled, [[0, 0], [0, 0], [0, MEL_BINS - harmonics.RIPPLE_BINS]]
         )
 
-    def _prosody_targets(self, batch, path):
+    def _prosody_targets(
+        self, batch: dict[str, tf.Tensor], path: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """What the prosody predictor learns.
 
         Returns: normalised pitch and energy of every symbol (batch, symbols, 2); whether it has a

@@ -124,7 +124,9 @@ def monotonic_path_durations(
     symbol = tf.range(num_symbols)[tf.newaxis]
     by_frame = tf.transpose(scores, [1, 0, 2])
 
-    def advance(frame, best, came_by_step):
+    def advance(
+        frame: tf.Tensor, best: tf.Tensor, came_by_step: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         stepped = tf.concat([tf.fill([batch, 1], IMPOSSIBLE), best[:, :-1]], axis=1)
         step = stepped > best
         reachable = tf.where(symbol <= frame, tf.maximum(best, stepped), IMPOSSIBLE)
@@ -140,7 +142,9 @@ def monotonic_path_durations(
         maximum_iterations=num_frames,
     )
 
-    def retreat(frame, position, durations):
+    def retreat(
+        frame: tf.Tensor, position: tf.Tensor, durations: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         is_real = frame < mel_lengths
         here = symbol == position[:, tf.newaxis]
         durations += tf.cast(here & is_real[:, tf.newaxis], tf.int32)

@@ -26,7 +26,7 @@ class StatelessDropout(keras.layers.Layer):
 class RootMeanSquareNorm(keras.layers.Layer):
     """Scale every position to unit root mean square, in float32; half a layer norm's operations."""
 
-    def build(self, shape):
+    def build(self, shape: tuple[int | None, ...]) -> None:
         self.gain = self.add_weight(
             shape=(shape[-1],), initializer="ones", name="gain", autocast=False
         )
@@ -54,7 +54,14 @@ class ConvBlock(keras.layers.Layer):
         self._out = keras.layers.Dense(channels) if expansion else None
         self._dropout = StatelessDropout(dropout, salt)
 
-    def call(self, x, is_real, condition, step, training=False):
+    def call(
+        self,
+        x: tf.Tensor,
+        is_real: tf.Tensor,
+        condition: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool = False,
+    ) -> tf.Tensor:
         """x (batch, positions, channels), is_real (batch, positions, 1) -> like x"""
         real = tf.cast(is_real, x.dtype)
         hidden = tf.nn.relu(self._norm(x) + self._condition(condition)[:, tf.newaxis]) * real
@@ -81,7 +88,14 @@ class Predictor(keras.layers.Layer):
         guess = keras.initializers.Constant(first_guess)
         self.head = keras.layers.Dense(outputs, dtype="float32", bias_initializer=guess)
 
-    def call(self, x, is_real, condition, step, training=False):
+    def call(
+        self,
+        x: tf.Tensor,
+        is_real: tf.Tensor,
+        condition: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool = False,
+    ) -> tf.Tensor:
         """-> float32 (batch, symbols, outputs), 0 at padding
 
         Args:

@@ -20,19 +20,31 @@ class ExportedVoice(tf.Module):
         self._weights = [variable.value for variable in model.variables]
         basis = tf.constant(mel_basis, tf.float32)
 
-        def mel(symbols, symbol_lengths, reference_mel, speed, pitch_shift):
+        def mel(
+            symbols: tf.Tensor,
+            symbol_lengths: tf.Tensor,
+            reference_mel: tf.Tensor,
+            speed: tf.Tensor,
+            pitch_shift: tf.Tensor,
+        ) -> dict[str, tf.Tensor]:
             spoken, lengths, durations = speak_to_the_end(
                 model, symbols, symbol_lengths, reference_mel, speed, pitch_shift
             )
             return {"mel": spoken, "mel_lengths": lengths, "durations": durations}
 
-        def waveform(symbols, symbol_lengths, reference_mel, speed, pitch_shift):
+        def waveform(
+            symbols: tf.Tensor,
+            symbol_lengths: tf.Tensor,
+            reference_mel: tf.Tensor,
+            speed: tf.Tensor,
+            pitch_shift: tf.Tensor,
+        ) -> dict[str, tf.Tensor]:
             # The function of the other signature, so that the model is in the file only once.
             spoken = self.mel(symbols, symbol_lengths, reference_mel, speed, pitch_shift)
             samples = waveform_of_mel(spoken["mel"], mel_basis)
             return {"waveform": samples, "waveform_lengths": spoken["mel_lengths"] * HOP}
 
-        def reference(recording):
+        def reference(recording: tf.Tensor) -> dict[str, tf.Tensor]:
             return {"reference_mel": _reference_mel(recording, basis, normalise_loudness)}
 
         self.mel = tf.function(mel, input_signature=SPEAK_SIGNATURE, autograph=False)

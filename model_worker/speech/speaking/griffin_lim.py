@@ -58,14 +58,16 @@ def waveform_of_mel(
     magnitudes = tf.cast(magnitudes_of_mel(log_mel, mel_basis), tf.complex64)
     window, synthesis = _window(), _synthesis_window()
 
-    def samples_of(spectrum):
+    def samples_of(spectrum: tf.Tensor) -> tf.Tensor:
         frames = tf.signal.irfft(spectrum, [FFT]) * synthesis
         return tf.signal.overlap_and_add(frames, HOP)
 
-    def spectrum_of(samples):
+    def spectrum_of(samples: tf.Tensor) -> tf.Tensor:
         return tf.signal.rfft(tf.signal.frame(samples, FFT, HOP) * window, [FFT])
 
-    def search(iteration, spectrum, previous):
+    def search(
+        iteration: tf.Tensor, spectrum: tf.Tensor, previous: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         rebuilt = spectrum_of(samples_of(spectrum))
         ahead = rebuilt + MOMENTUM * (rebuilt - previous)
         unit = ahead / tf.cast(tf.maximum(tf.abs(ahead), 1e-12), tf.complex64)

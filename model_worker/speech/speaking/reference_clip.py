@@ -52,10 +52,12 @@ def mel_of_speaker(name: str | None, index: Index, config: Config) -> np.ndarray
         InputError: there is no such speaker, or the recordings are no longer there.
     """
     number = speaker_number(name, index)
-    rows = np.flatnonzero((index.speaker == number) & (index.split == TRAIN))
+    spoken = np.flatnonzero((index.speaker == number) & (index.split == TRAIN))
     # Clips that fill the reference come first; a short one would have to be repeated.
-    rows = sorted(rows.tolist(), key=lambda row: -min(int(index.num_frames[row]), REFERENCE_FRAMES))
-    folders = root_folders(config.data.train_data, config.data.val_data)
+    rows = sorted(
+        spoken.tolist(), key=lambda row: -min(int(index.num_frames[row]), REFERENCE_FRAMES)
+    )
+    folders = root_folders(config.data.train_data or "", config.data.val_data)
     problem = "the run has no training clip of this speaker"
     for row in rows[:_ROWS_TRIED]:
         try:

@@ -60,7 +60,13 @@ def _whole_multiple(num_frames: tf.Tensor) -> tf.Tensor:
 def speaking_function(model: AcousticModel) -> tf.types.experimental.PolymorphicFunction:
     """`speak_to_the_end` of a model, traced once for every shape."""
 
-    def speak(symbols, symbol_lengths, reference_mel, speed, pitch_shift):
+    def speak(
+        symbols: tf.Tensor,
+        symbol_lengths: tf.Tensor,
+        reference_mel: tf.Tensor,
+        speed: tf.Tensor,
+        pitch_shift: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         return speak_to_the_end(model, symbols, symbol_lengths, reference_mel, speed, pitch_shift)
 
     return tf.function(speak, input_signature=SPEAK_SIGNATURE, autograph=False)
