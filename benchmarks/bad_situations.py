@@ -274,8 +274,8 @@ def change_symbols(newest: Path) -> None:
 
     path = newest.parent.parent / "index.safetensors"
     index = Index.load(path)
-    table = [*index.symbol_table, "☃"]
-    dataclasses.replace(index, symbol_table=table, fingerprint="").save(path)
+    facts = {**index.facts, "symbol_table": [*index.symbol_table, "☃"]}
+    dataclasses.replace(index, facts=facts, fingerprint="").save(path)
 
 
 def change_model(newest: Path) -> None:
@@ -356,7 +356,8 @@ def narrow_view(folder: Path) -> list[str]:
     from shared.status.status_keeper import StatusKeeper
     from shared.worker.reports import Busy, Metrics, Outlook
 
-    console = Console(file=io.StringIO(), width=20, height=60, color_system=None)
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=20, height=60, color_system=None)
     keeper = StatusKeeper(50, time.time())
     record = {"step": 120, "loss": 1.5, "step_ms": 90.0, "queue_depth": 34, "epoch": 3}
     outlook = Outlook(0.45, 60.0, 0, False, 60.0, None, "waiting for: decoding", True)
@@ -364,7 +365,7 @@ def narrow_view(folder: Path) -> list[str]:
         keeper.report(worker, Busy(0.8, memory_mb=640))
     keeper.report("model_worker", Metrics(record, outlook))
     console.print(LiveView(keeper.status(), console=console).panel())
-    lines = console.file.getvalue().splitlines()
+    lines = terminal.getvalue().splitlines()
     words = " ".join(line.strip("│ ") for line in lines)
     expected = ("data GPU", "model GPU", "80 %", "34/50", "step 120", "loss 1.500", "decoding")
     return [f"it lacks {part!r}: {lines}" for part in expected if part not in words] + [

@@ -95,18 +95,19 @@ def grow_index(run: Path, num_rows: int) -> None:
 
     import numpy as np
 
-    from shared.plan.index import Index, RaggedColumn, StringColumn
+    from shared.plan.index import Column, Index, RaggedColumn, StringColumn
 
     index = Index.load(run / "index.safetensors")
     times = -(-num_rows // len(index))
-    columns = {
+    numbers = {
         name: np.tile(column, times)[:num_rows]
         for name, column in index.columns.items()
         if isinstance(column, np.ndarray)
     }
-    lengths = np.concatenate([[0], np.cumsum(columns["num_symbols"], dtype=np.int64)])
+    lengths = np.concatenate([[0], np.cumsum(numbers["num_symbols"], dtype=np.int64)])
     symbols = np.tile(index.symbols.values, times)[: lengths[-1]]
-    columns |= {
+    columns: dict[str, Column] = {
+        **numbers,
         "ids": StringColumn.of(f"utterance-{n:08d}" for n in range(num_rows)),
         "paths": StringColumn.of((index.paths.to_list() * times)[:num_rows]),
         "symbols": RaggedColumn(symbols, lengths),
