@@ -50,7 +50,8 @@ def draw():
         clock = clock or Clock()
         keeper = StatusKeeper(50, START_S, now=clock, **devices)
         keeper.training(left_out)
-        console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+        terminal = io.StringIO()
+        console = Console(file=terminal, width=width, height=height, color_system=None)
         view = LiveView(keeper.status(), console=console, now=clock)
         for worker, report in told:
             keeper.report(worker, report)
@@ -59,10 +60,10 @@ def draw():
         for event in events:
             keeper.event(event)
         view.show(keeper.status())
-        console.file.seek(0)
-        console.file.truncate()
+        terminal.seek(0)
+        terminal.truncate()
         console.print(view.panel())
-        return console.file.getvalue()
+        return terminal.getvalue()
 
     return draw
 
@@ -110,13 +111,14 @@ def test_nothing_is_lost_at_any_width(draw, width):
 
 def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
     clock = Clock()
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=80, color_system=None)
     status = told(clock, ("data_worker-0", Phase("starting", 60.0)),
                   ("model_worker", Phase("compiling", 60.0)))  # fmt: skip
     view = LiveView(status, console=console, now=clock)
     clock.now_s += 12
     console.print(view.panel())
-    shown = console.file.getvalue()
+    shown = terminal.getvalue()
     assert "compiling 0:00:12" in shown and "starting 0:00:12" in shown
     assert "elapsed 0:01:27" in shown
 
@@ -124,11 +126,12 @@ def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
 def test_time_left_runs_down_between_two_numbers(draw):
     clock = Clock()
     assert "left 1:01:40" in draw(80, ("model_worker", metrics()), clock=clock)
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=80, color_system=None)
     view = LiveView(told(clock, ("model_worker", metrics())), console=console, now=clock)
     clock.now_s += 10
     console.print(view.panel())
-    assert "left 1:01:30" in console.file.getvalue()
+    assert "left 1:01:30" in terminal.getvalue()
 
 
 def test_lanes_are_named_after_what_they_run_on(draw):
@@ -148,19 +151,20 @@ def test_numbers_that_are_missing_or_not_finite_do_no_harm(draw):
 
 
 def test_a_resized_terminal_gets_a_clean_screen():
+    terminal = io.StringIO()
     console = Console(
-        file=io.StringIO(), width=100, height=30, force_terminal=True, _environ={"TERM": "xterm"}
+        file=terminal, width=100, height=30, force_terminal=True, _environ={"TERM": "xterm"}
     )
     status = told(Clock(), ("model_worker", metrics()))
     with LiveView(status, console=console, now=Clock()) as view:
         view.show(status)
-        assert "\x1b[2J" not in console.file.getvalue()
+        assert "\x1b[2J" not in terminal.getvalue()
         console.width = 60
         view.show(status)
-        _before, _, after = console.file.getvalue().partition("\x1b[2J")
+        _before, _, after = terminal.getvalue().partition("\x1b[2J")
         assert "model GPU" in after
         view.show(status)
-    assert console.file.getvalue().count("\x1b[2J") == 1
+    assert terminal.getvalue().count("\x1b[2J") == 1
 
 
 def test_several_busy_data_workers_keep_their_labels_apart_and_say_what_is_cached(draw):
@@ -201,7 +205,8 @@ def test_a_terminal_that_is_gone_does_not_end_the_run():
 
 
 def test_lines_are_shown_once_and_those_of_another_start_again():
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=80, color_system=None)
     first, second = (StatusKeeper(50, START_S, now=Clock()) for _ in range(2))
     view = LiveView(first.status(), console=console, now=Clock())
     for keeper in (first, second):
@@ -209,12 +214,13 @@ def test_lines_are_shown_once_and_those_of_another_start_again():
         keeper.say("   step 1", LineKind.STEP)
         view.show(keeper.status())
         view.show(keeper.status())
-    assert console.file.getvalue().splitlines() == ["going on", "going on"]
+    assert terminal.getvalue().splitlines() == ["going on", "going on"]
 
 
 def test_how_far_the_look_at_the_data_is_can_be_seen():
     keeper = StatusKeeper(50, START_S, now=Clock())
     keeper.preparing("decoding every file once", 655, 1310)
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=80, color_system=None)
     console.print(LiveView(keeper.status(), console=console, now=Clock()).panel())
-    assert "decoding every file once 655/1,310" in console.file.getvalue()
+    assert "decoding every file once 655/1,310" in terminal.getvalue()
