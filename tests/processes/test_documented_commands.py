@@ -147,6 +147,7 @@ def test_a_new_voice_begins_with_the_weights_of_another(trained):
     command = trained.documented(words, *TINY, "--learning-rate", "1e-9")
     assert command.wait() == 0, command.text + trained.logs("runs/new")
     said = re.search(r"🌱 Beginning with the weights of \S+ \(step (\d+)\)", command.text)
+    assert said is not None, command.text
     assert "Not in it, and learned from nothing: 2 symbols (: …)" in command.text
     mine, new = trained.folder / "runs" / "mine", trained.folder / "runs" / "new"
     (other,) = (mine / "checkpoints").glob(f"step-*{int(said[1])}")
@@ -167,6 +168,7 @@ def test_the_demo_ends_by_the_clock_with_a_validated_voice_that_speaks(checkout,
     recipe = re.search(
         r"^demo:.*\n\t\.venv/bin/(.*)", (ROOT / "Makefile").read_text(), re.MULTILINE
     )
+    assert recipe is not None
     (checkout.folder / "demo").mkdir()
     (checkout.folder / "demo" / "corpus").symlink_to(checkout.corpus)
     began_s = (undisturbed.folder / "run" / "config.toml").stat().st_mtime
@@ -215,8 +217,9 @@ def test_tensorboard_shows_the_runs(trained):
     words = [*words[:at], str(shown / words[at]), *words[at + 1 :]]
     command = trained.documented(words, "--port", "0", "--load_fast", "false")
     command.wait_for_text("(Press CTRL+C to quit)")
-    address = re.search(r"http://\S+:\d+", command.text)[0]
-    with urllib.request.urlopen(address, timeout=60) as page:
+    address = re.search(r"http://\S+:\d+", command.text)
+    assert address is not None, command.text
+    with urllib.request.urlopen(address[0], timeout=60) as page:
         assert page.status == 200 and b"TensorBoard" in page.read()
 
     def runs_shown() -> bool:

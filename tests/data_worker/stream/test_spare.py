@@ -27,7 +27,7 @@ def pipe():
         os.close(descriptor)
 
 
-def test_the_order_is_one_line_however_it_comes(pipe):
+def test_the_order_is_one_line_however_it_comes(pipe, monkeypatch):
     line = json.dumps({"name": "data_worker-1", "suspects": [3, 7]}).encode() + b"\n"
     os.write(pipe["write"], line[:9])
     asked = iter([False, False, True])
@@ -40,10 +40,10 @@ def test_the_order_is_one_line_however_it_comes(pipe):
     # The second part comes while the spare already waits.
     def report(*_, **__):
         os.write(pipe["write"], line[9:])
-        reporter.progress = lambda count: None
+        monkeypatch.setattr(reporter, "progress", lambda count: None)
 
     reporter = Reporter(None)
-    reporter.progress = report
+    monkeypatch.setattr(reporter, "progress", report)
     assert wait_for_order(reporter, should_stop, pipe["read"]) == Order("data_worker-1", (3, 7))
 
 

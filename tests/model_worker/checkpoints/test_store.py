@@ -208,7 +208,7 @@ def test_the_best_must_exist_be_whole_and_have_a_finite_value(store):
 def test_the_best_is_copied_where_links_are_not_possible(tmp_path):
     class NoLinks(OsLayer):
         @staticmethod
-        def link(source, target):
+        def link(src, dst, **_):
             raise OSError(errno.EPERM, "no links here")
 
     store = CheckpointStore(tmp_path, os_layer=NoLinks())

@@ -61,13 +61,13 @@ def batch() -> dict[str, tf.Tensor]:
 
 def test_samples_are_spoken_and_drawn_and_the_weights_stay_as_they_were(parts, tmp_path):
     weights = [weight.numpy() for weight in parts.train_step.weights]
-    state = np.random.get_state()[1].copy()
+    state = np.random.get_state(legacy=False)["state"]["key"].copy()
     parts.showing.keep(batch())
     parts.showing.show(500)
     parts.showing.close()
     for weight, before in zip(parts.train_step.weights, weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), before)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], state)
     folder = tmp_path / "samples" / "step-000500"
     assert sorted(path.name for path in folder.iterdir()) == ["0.png", "0.wav", "1.png", "1.wav"]
     assert soundfile.info(folder / "0.wav").samplerate == 22_050

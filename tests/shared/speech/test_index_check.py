@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shared.errors import DataError
-from shared.plan.index import Index, RaggedColumn
+from shared.plan.index import Index, RaggedColumn, numbers_of
 from shared.speech.index_check import check_speech
 
 LENGTHS = np.array([3, 4, 5])
@@ -85,6 +85,6 @@ def test_one_that_lacks_a_part_is_refused_in_a_sentence(name):
 
 def test_no_example_at_all_is_no_contradiction():
     index = make_index()
-    columns: dict = {n: column[:0] for n, column in index.columns.items() if n != "symbols"}
+    columns: dict = {n: numbers_of(index, n)[:0] for n in index.columns if n != "symbols"}
     empty = RaggedColumn(np.zeros(0, np.int16), np.zeros(1, np.int64))
     check_speech(dataclasses.replace(index, columns={**columns, "symbols": empty}))
