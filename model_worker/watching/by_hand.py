@@ -16,10 +16,10 @@ from shared.run.event_log import Ended, EventLog, Started
 from shared.status.status_file import StatusWriter
 from shared.status.status_keeper import StatusKeeper
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.names import DATA_WORKER, MODEL_WORKER
 from shared.worker.reports import Busy, Metrics, Report, Reporter, Said
 
 _ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the checkpoint is saved"}
-_MODEL, _DATA = "model_worker", "data_worker"
 
 
 class ByHand:
@@ -68,12 +68,12 @@ class ByHand:
         if isinstance(report, Said):
             self._keeper.say(report.text, report.kind_of_line)
             return
-        self._keeper.report(_MODEL, report)
+        self._keeper.report(MODEL_WORKER, report)
         if isinstance(report, Metrics) and report.outlook is not None:
             # The data processes tell nobody else; how busy they were comes with their batches.
             share = report.record.get("data_gpu_busy")
             if isinstance(share, float):
-                self._keeper.report(_DATA, Busy(share))
+                self._keeper.report(DATA_WORKER, Busy(share))
 
     def _note(self, event: Started | Ended) -> None:
         if isinstance(event, Ended):

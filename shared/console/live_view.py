@@ -20,6 +20,7 @@ from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
 from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus, Shown
 from shared.worker.contract import SERVING, TRAINING
+from shared.worker.names import Role, number_of, role_of
 from shared.worker.reports import LineKind
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -139,10 +140,9 @@ class LiveView:
 
     def _label(self, worker: str) -> str:
         """data_worker-0 is "data GPU", the second of several "data GPU 1"."""
-        role, _, number = worker.partition("_worker")
-        number = number.strip("-")
-        suffix = f" {number}" if number not in ("", "0") else ""
-        device = self._status.data_device if role == "data" else self._status.model_device
+        role, number = role_of(worker) or Role.DATA, number_of(worker)
+        suffix = f" {number}" if number else ""
+        device = self._status.data_device if role is Role.DATA else self._status.model_device
         return f"{role} {device}{suffix}"
 
     def panel(self) -> Panel:

@@ -8,6 +8,7 @@ from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
 from shared.status.run_status import LaneStatus, RunStatus, Shown
 from shared.worker.contract import COMPILING
+from shared.worker.names import Role, role_of
 from shared.worker.reports import LineKind
 
 
@@ -33,7 +34,7 @@ class PlainLines:
 
 
 def _data_side(lane: LaneStatus) -> str:
-    if not lane.worker.startswith("data_worker") or not lane.shares:
+    if role_of(lane.worker) is not Role.DATA or not lane.shares:
         return ""
     steady = steadiness(lane.shares)
     return f"{lane.worker} {lane.memory_mb} MB, p5/p50 {steady.ratio if steady else '–'} · "

@@ -32,9 +32,9 @@ from shared.worker.contract import (
     START_VARIABLE,
     SUSPECTS_VARIABLE,
 )
+from shared.worker.names import MODEL_WORKER, Role, worker_name
 from shared.worker.reports import Cause, LineKind, Report, Said
 
-MODEL_WORKER = "model_worker"
 _TICK_S = 0.25
 _LOOK_EVERY_S = 1.0
 _KILL_PATIENCE_S = 5.0  # with processes that the kernel keeps, waiting for storage
@@ -117,14 +117,14 @@ class TrainingRun:
     def _data_worker_gpus(self) -> dict[str, Gpu | None]:
         gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
         each = [gpu for gpu in gpus for _ in range(self._config.run.data_workers)]
-        return {f"data_worker-{number}": gpu for number, gpu in enumerate(each)}
+        return {worker_name(Role.DATA, number): gpu for number, gpu in enumerate(each)}
 
     def _spares(self) -> tuple[dict[str, Gpu | None], dict[str, str]]:
         """One spare for each data GPU, and which data worker has which."""
         if not self._config.run.spare_data_worker:
             return {}, {}
         gpus = list(dict.fromkeys(self._data_gpus.values()))
-        names = {gpu: f"data_spare-{number}" for number, gpu in enumerate(gpus)}
+        names = {gpu: worker_name(Role.SPARE, number) for number, gpu in enumerate(gpus)}
         spares = {worker: names[gpu] for worker, gpu in self._data_gpus.items()}
         return {name: gpu for gpu, name in names.items()}, spares
 

@@ -15,6 +15,7 @@ from shared.diagnosis.trend import trend
 from shared.run.event_log import Ended, Restarted
 from shared.status.presence import own_presence
 from shared.status.run_status import HISTORY_S, LaneStatus, Preparing, RunStatus, StoryLine
+from shared.worker.names import Role, role_of
 from shared.worker.reports import Busy, LineKind, Metrics, Phase, Report
 
 _LOSSES = 400
@@ -105,7 +106,7 @@ class StatusKeeper:
 
     def report(self, worker: str, report: Report) -> None:
         """What a worker has told; others than the two sides, such as a spare, have no lane."""
-        if "_worker" not in worker:
+        if role_of(worker) not in (Role.DATA, Role.MODEL):
             return
         with self._lock:
             if worker not in self._lanes:
