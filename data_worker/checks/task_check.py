@@ -57,7 +57,7 @@ def look_at_data_half(parts: Assembly, patience_s: float | None, batches: Path) 
     Raises:
         TaskError: something is not as it must be. Other exceptions are the task's own.
     """
-    trial = _Trial(parts, patience_s)
+    trial = _DataTrial(parts, patience_s)
     plan = trial.parts.plan.batch(0)
     trial.look_at_reading(plan)
     passed("read", f"{trial.num_read} examples, each twice the same")
@@ -73,7 +73,7 @@ def look_at_data_half(parts: Assembly, patience_s: float | None, batches: Path) 
     passed("row", f"batches of {shown}")
 
 
-class _Trial:
+class _DataTrial:
     """The methods of a data half, called as the engine calls them."""
 
     def __init__(self, parts: Assembly, patience_s: float | None):

@@ -53,7 +53,7 @@ def look_at_model_half(config: Config, index: Index, folder: Path, batches_in: P
         {name: tf.constant(array) for name, array in safetensors.numpy.load_file(path).items()}
         for path in files
     ]
-    trial = _Trial(config, index, folder)
+    trial = _StepTrial(config, index, folder)
     weights = trial.model.trainable_variables
     size = sum(int(np.prod(variable.shape)) for variable in weights)
     passed("build", f"{size:,} weights in {len(weights)} variables")
@@ -63,7 +63,7 @@ def look_at_model_half(config: Config, index: Index, folder: Path, batches_in: P
     trial.look_at_resume(batches)
 
 
-class _Trial:
+class _StepTrial:
     """A model and its training step, as a run builds them."""
 
     def __init__(self, config: Config, index: Index, folder: Path):

@@ -18,7 +18,7 @@ from shared.clock import clock
 from shared.console.numbers import whole_number
 from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
-from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus, Shown
+from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus, ShownLines
 from shared.worker.contract import SERVING, TRAINING
 from shared.worker.names import Role, number_of, role_of
 from shared.worker.reports import LineKind
@@ -101,7 +101,7 @@ class LiveView:
         self._now = now
         self._title = title
         self._status = status
-        self._shown = Shown(status)
+        self._shown = ShownLines(status)
         self._live = Live(
             get_renderable=self.panel, console=self._console, refresh_per_second=2, transient=True
         )

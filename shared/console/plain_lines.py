@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
-from shared.status.run_status import LaneStatus, RunStatus, Shown
+from shared.status.run_status import LaneStatus, RunStatus, ShownLines
 from shared.worker.contract import COMPILING
 from shared.worker.names import Role, role_of
 from shared.worker.reports import LineKind
@@ -19,7 +19,7 @@ class PlainLines:
         """`status`: its lines were shown already."""
         self._print = print_line
         self._compiling: set[str] = set()
-        self._shown = Shown(status)
+        self._shown = ShownLines(status)
 
     def show(self, status: RunStatus) -> None:
         """Show what is new; a line of the steps with everything else that a person looks for."""

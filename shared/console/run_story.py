@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 import statistics
 from pathlib import Path
@@ -16,6 +15,7 @@ from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
 from shared.run.environment import read_environment
 from shared.run.event_log import Ended, Restarted, Started, read_events
+from shared.run.json_lines import records_of
 
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
 
@@ -70,7 +70,7 @@ def read_run(run_dir: str | os.PathLike[str]) -> RunStory:
         config = load_config(run.config)
     except TandemError:
         config = None  # of another version; its text is shown all the same
-    records = [record for record in _json_lines(run.metrics) if is_number(record.get("step"))]
+    records = [record for record in records_of(run.metrics) if is_number(record.get("step"))]
     steps = [record for record in records if "step_ms" in record and is_number(record.get("time"))]
     events = read_events(run.events)
     starts_s = [event.time_s for event in events if isinstance(event, Started)]
@@ -86,7 +86,7 @@ def read_run(run_dir: str | os.PathLike[str]) -> RunStory:
         clock_s=clock_s,
         pauses_s=pauses_s,
         validations=[record for record in records if is_number(record.get("val_loss"))],
-        quarantine=_json_lines(run.quarantine),
+        quarantine=records_of(run.quarantine),
         restarts=[event for event in events if isinstance(event, Restarted)],
         ending=last if isinstance(last, Ended) else None,
         versions=versions,
@@ -103,23 +103,6 @@ def judged_by(record: dict) -> str:
 def judged(record: dict) -> float:
     """That number; NaN where it has none."""
     return number(record, judged_by(record))
-
-
-def _json_lines(path: Path) -> list[dict]:
-    """The whole lines of a file that are JSON objects."""
-    try:
-        content = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    found = []
-    for line in content.split("\n"):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            found.append(record)
-    return found
 
 
 def _running_clock(times_s: list[float], starts_s: list[float]) -> tuple[list[float], list[float]]:

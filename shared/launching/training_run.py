@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import selectors
 import signal
@@ -24,6 +23,7 @@ from shared.launching.stop_signals import handle_again, handle_stops, in_main_th
 from shared.launching.supervisor import Supervisor
 from shared.run.directory import RunDirectory
 from shared.run.event_log import Restarted
+from shared.run.json_lines import records_of
 from shared.stream.endpoints import default_endpoint, remove_socket
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
@@ -58,11 +58,7 @@ class RunResult:
 
     def metrics(self) -> list[dict]:
         """The lines of the run's metrics.jsonl: logged steps and validations, oldest first."""
-        path = RunDirectory(self.run_dir).metrics
-        if not path.exists():
-            return []
-        with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file if line.endswith("}\n")]
+        return records_of(RunDirectory(self.run_dir).metrics)
 
 
 class Say(Protocol):

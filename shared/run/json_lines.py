@@ -86,13 +86,27 @@ def cut_back(path: Path, keep: Callable[[dict], bool]) -> None:
     os.truncate(path, kept)
 
 
-def _record_of(line: bytes) -> dict | None:
-    """The object on a line; None when it was not written whole, or is damaged."""
+def records_of(path: Path) -> list[dict]:
+    """The objects on the lines of a file, without what is damaged; none where there is no file."""
     try:
-        record = json.loads(line) if line.endswith(b"\n") else None
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return []
+    return [record for record in map(_object_on, lines) if record is not None]
+
+
+def _object_on(line: bytes) -> dict | None:
+    """The object that a line is; None where it is damaged."""
+    try:
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _record_of(line: bytes) -> dict | None:
+    """The object on a line; None when it was not written whole, or is damaged."""
+    return _object_on(line) if line.endswith(b"\n") else None
 
 
 def sound_records(path: Path, is_sound: Callable[[dict], bool]) -> list[dict]:

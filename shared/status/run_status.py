@@ -78,7 +78,7 @@ class RunStatus:
     ended: Ended | None = None
 
 
-class Shown:
+class ShownLines:
     """Which of a run's lines have been shown."""
 
     def __init__(self, status: RunStatus):
