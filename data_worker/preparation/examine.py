@@ -112,7 +112,10 @@ def examine(data: DataSet, pool: CarefulPool, progress: Progress = lambda *_: No
     left_out: list[LeftOut] = []
     for source in data.sources:
         for found in source.read():
-            (examples if isinstance(found, Example) else left_out).append(found)  # type: ignore[arg-type]
+            if isinstance(found, Example):
+                examples.append(found)
+            else:
+                left_out.append(found)
     num_rows = len(examples) + len(left_out)
     examples = _without_duplicates(examples, left_out, data.roots)
     survey = data.side.survey(examples, data.roots)
