@@ -102,11 +102,10 @@ class DataServer:
                         return reason
                 for item in self._outbox.take_all():
                     self._send(item)
-                share = self._busy.sample()
-                if share is not None:
+                if self._busy.sample():
                     self._reporter.tell(
                         Busy(
-                            share=round(share, 4),
+                            share=self._busy.rounded_share,
                             memory_mb=self._busy.memory_mb(),
                             cached=self._maker.num_cached,
                             to_cache=self._num_examples,
@@ -189,7 +188,7 @@ class DataServer:
                 item.batch,
                 item.exclusions_version,
                 dataclasses.asdict(self._with_ending(item)),
-                self._busy.share,
+                messages.NOT_SAID if self._busy.share is None else self._busy.share,
                 item.arrays,
             )
         started_s = time.perf_counter()

@@ -63,7 +63,10 @@ class _Session(Protocol):
 
     def amount_of(self, arrays: dict[str, np.ndarray]) -> float: ...
 
-    def sample_busy(self) -> float | None: ...
+    def has_new_share(self) -> bool: ...
+
+    @property
+    def busy_share(self) -> float | None: ...
 
 
 _MakeSession = Callable[[Config], _Session]
@@ -136,8 +139,12 @@ def _session_maker(
         def amount_of(self, arrays: dict[str, np.ndarray]) -> float:
             return self._task.amount(arrays).real
 
-        def sample_busy(self) -> float | None:
+        def has_new_share(self) -> bool:
             return self._busy.sample()
+
+        @property
+        def busy_share(self) -> float | None:
+            return self._busy.share
 
     return lambda config: PaceSession(
         run=run,
@@ -221,9 +228,9 @@ def _batches(
 def _note(
     meter: PaceMeter, arrays: dict[str, np.ndarray], session: _Session, reporter: Reporter
 ) -> None:
-    share = session.sample_busy()
-    if share is not None:
-        meter.note_busy(share)
+    if session.has_new_share():
+        if session.busy_share is not None:
+            meter.note_busy(session.busy_share)
         reporter.phase("measuring", _MEASURING_DEADLINE_S)
     meter.note(session.amount_of(arrays))
 

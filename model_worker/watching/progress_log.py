@@ -18,6 +18,7 @@ from model_worker.training.step import TrainStep
 from shared.clock import clock
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
+from shared.devices.words import megabytes_in_words, share_in_words
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
 from shared.diagnosis.verdict import Measured, Verdict, judge
@@ -26,6 +27,7 @@ from shared.plan.index import Index
 from shared.plan.plan import FILLER, Plan
 from shared.run.directory import RunDirectory
 from shared.run.json_lines import JsonLines
+from shared.stream.messages import NOT_SAID
 from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
 
@@ -107,12 +109,14 @@ class ProgressLog:
             self._waited_for_ms[cause] = self._waited_for_ms.get(cause, 0.0) + part_ms
 
     def sample_busy(self) -> None:
-        share = self._busy.sample()
+        if not self._busy.sample():
+            return
+        share = self._busy.rounded_share
         if share is not None:
-            self._model_busy.append(round(share, 4))
+            self._model_busy.append(share)
             self._windows.append(share)
-            depth = self._receiver.queue_depth
-            self._reporter.tell(Busy(round(share, 4), self._busy.memory_mb(), queue_depth=depth))
+        depth = self._receiver.queue_depth
+        self._reporter.tell(Busy(share, self._busy.memory_mb(), queue_depth=depth))
 
     def step_seconds(self) -> float:
         """Median wall clock of the last steps, waits included; 0 while it is not known."""
@@ -132,7 +136,8 @@ class ProgressLog:
         self._real_amount += amount.real
         self._padded_amount += amount.padded
         self._num_batches += 1
-        self._data_busy.append(batch.received.data_busy)
+        if batch.received.data_busy != NOT_SAID:
+            self._data_busy.append(batch.received.data_busy)
         for name, value in {**batch.received.timings_ms, "device_copy": batch.copy_ms}.items():
             self._timings_ms[name] = self._timings_ms.get(name, 0.0) + value
         if self._audit and not skipped:
@@ -160,7 +165,7 @@ class ProgressLog:
             "step_ms": round((elapsed_s * 1000 - self._waited_ms) / batches, 3),
             "data_wait_ms": round(self._waited_ms / batches, 3),
             "queue_depth": self._receiver.queue_depth,
-            "data_gpu_busy": round(float(np.mean(self._data_busy or [0.0])), 4),
+            "data_gpu_busy": round(float(np.mean(self._data_busy)), 4) if self._data_busy else None,
             "model_gpu_busy": self._model_busy,
             "padding_fraction": round(1 - self._real_amount / (self._padded_amount or 1.0), 4),
             "amount_per_s": round(self._real_amount / elapsed_s, 2),
@@ -195,8 +200,9 @@ class ProgressLog:
                 f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
                 f"{1 / budget.step_s:.2f} steps/s",
                 f"{record['amount_per_s']:.0f} {record['unit']}/s",
-                f"data side {record['data_gpu_busy']:.0%} busy",
-                f"model side {self._busy.share:.0%}, {self._busy.memory_mb()} MB, "
+                f"data side {share_in_words(record['data_gpu_busy'])} busy",
+                f"model side {share_in_words(self._busy.share)}, "
+                f"{megabytes_in_words(self._busy.memory_mb())}, "
                 f"p5/p50 {steady.ratio if steady else '–'}",
                 f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
                 f"left {clock(budget.left_s)}",

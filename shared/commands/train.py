@@ -16,6 +16,7 @@ from shared.console.leave_report import leave_report
 from shared.console.progress_line import can_draw
 from shared.console.run_words import ending_in_words
 from shared.console.say import say_plainly
+from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.errors import InputError
 from shared.launching.preparation_child import prepare_run, rewrite_identity
@@ -56,7 +57,8 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
 
 def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
-    placement = place(config.data, list_gpus(config.run.fake_gpus))
+    gpus = list_gpus(config.run.fake_gpus)
+    placement = place(config.data, gpus)
     task = Task.of(config.run.task)
     if not config.data.train_data:
         raise InputError("no --train-data was given: name the folder that holds the data.")
@@ -72,6 +74,8 @@ def run(config: Config, started_s: float) -> RunResult:
         check_init_from(config)
         config.task.check()
     _announce(config, placement)
+    for remark in remarks(gpus, placement):
+        say_plainly(f"⚠️  {remark}")
     directory.create()
     lock = directory.lock("launcher")
     try:
@@ -217,13 +221,16 @@ def _announce(config: Config, placement: Placement) -> None:
     say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
     say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
     if not placement.multi_gpu:
-        on = (
-            _place_in_words(model_gpu)
-            if model_gpu
-            else "CPU; no NVIDIA GPU was found (see nvidia-smi)"
-        )
+        on = _place_in_words(model_gpu) if model_gpu else f"CPU; {_why_no_gpu(config)}"
         say_plainly("   data process: CPU")
         say_plainly(f"   model process: {on}")
+
+
+def _why_no_gpu(config: Config) -> str:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or config.run.fake_gpus:
+        return "no NVIDIA GPU was found (see nvidia-smi)"
+    return f"CUDA_VISIBLE_DEVICES ({visible!r}) leaves no NVIDIA GPU"
 
 
 def _place_in_words(gpu: Gpu) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from shared.devices.words import share_in_words
 from shared.diagnosis.bench_advice import limit_of
 from shared.diagnosis.steadiness import steadiness
 
@@ -50,7 +51,7 @@ def table_of(found: dict) -> Iterator[str]:
         steady = steadiness(shares)
         yield (
             f"{mode['mode']:21}{mode['batches_per_s']:>10.2f}{mode['amount_per_s']:>{wide}.0f}"
-            f"{mode['share_of_limit']:>10.0%}{np.median(shares) if shares else 0:>7.0%}"
+            f"{mode['share_of_limit']:>10.0%}{share_in_words(float(np.median(shares)) if shares else None):>7}"
             f"{steady.ratio if steady else '–':>8}"
         )
     for name, parts in found["limits"].items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.console.run_words import tally
+from shared.devices.words import megabytes_in_words
 from shared.diagnosis.steadiness import steadiness
 from shared.status.run_status import LaneStatus, RunStatus, ShownLines
 from shared.worker.contract import COMPILING
@@ -34,7 +35,7 @@ class PlainLines:
 
 
 def _data_side(lane: LaneStatus) -> str:
-    if role_of(lane.worker) is not Role.DATA or not lane.shares:
+    if role_of(lane.worker) is not Role.DATA or not (lane.shares or lane.memory_mb):
         return ""
     steady = steadiness(lane.shares)
-    return f"{lane.worker} {lane.memory_mb} MB, p5/p50 {steady.ratio if steady else '–'} · "
+    return f"{lane.worker} {megabytes_in_words(lane.memory_mb)}, p5/p50 {steady.ratio if steady else '–'} · "

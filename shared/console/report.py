@@ -144,6 +144,8 @@ def _total(story: RunStory, name: str) -> float:
 def _steadiness(story: RunStory) -> str:
     share = report_pictures.busy_windows(story)[1]
     steady = steadiness(share)
+    if not len(share):
+        return f"The {story.device('model')} does not say how busy it is."
     if steady is None:
         return f"Too short a run to say how steady the {story.device('model')} was."
     pauses = " Red: where it stood still between two starts." if story.pauses_s else ""

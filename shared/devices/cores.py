@@ -44,13 +44,13 @@ def resident_mb() -> int:
 class BusyMeter:
     """The busy share of this process's device, over windows of one second.
 
-    Of a real GPU it is what NVML says; without one, the share of its cores that the process used,
-    and the process's own memory.
+    Of a real GPU it is what its driver says; without one, the share of its cores that the process
+    used, and the process's own memory.
     """
 
     def __init__(
         self,
-        gpu_share: Callable[[], float] | None = None,
+        gpu_share: Callable[[], float | None] | None = None,
         window_s: float = 1.0,
         memory_mb: Callable[[], int] | None = None,
     ):
@@ -59,21 +59,27 @@ class BusyMeter:
         self._window_s = window_s
         self._since_s = time.monotonic()
         self._cpu_s = time.process_time()
-        self.share = 0.0
+        # Of the last window that has ended; None where the driver doesn't say, as of a MIG slice.
+        self.share: float | None = 0.0
+
+    @property
+    def rounded_share(self) -> float | None:
+        """The same, as it is written down."""
+        return None if self.share is None else round(self.share, 4)
 
     def latest(self) -> float:
-        """The share of the last window that has ended, looked at now."""
+        """The share of the last window that has ended, looked at now; of cores, which always tell."""
         self.sample()
-        return self.share
+        return self.share or 0.0
 
-    def sample(self) -> float | None:
-        """The share of the window that has just ended, or None while it has not."""
+    def sample(self) -> bool:
+        """Whether a window has just ended, whose share is then known, as far as it can be."""
         now_s, cpu_s = time.monotonic(), time.process_time()
         if now_s - self._since_s < self._window_s:
-            return None
+            return False
         if self._gpu_share is not None:
             self.share = self._gpu_share()
         else:
             self.share = min(1.0, (cpu_s - self._cpu_s) / (now_s - self._since_s) / num_cores())
         self._since_s, self._cpu_s = now_s, cpu_s
-        return self.share
+        return True

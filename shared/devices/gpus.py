@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Mapping
 
 from shared.config.settings import DataConfig
+from shared.devices.nvml import Driver, Found, driver_of, found_gpus, opened
+from shared.devices.tensorflow_build import Build, Version, build_here
 from shared.errors import GpuError, PlacementError
+
+COMPILES_KERNELS_VARIABLE = "TANDEM_COMPILES_KERNELS"  # tells a worker that its GPU's driver does
+_KERNEL_CACHE_BYTES = str(4 << 30)
+_LEAST_FREE_MB = 512  # what CUDA and its libraries take before there is any tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,9 +23,20 @@ class Gpu:
     index: int
     name: str
     visible_as: str
-    memory_mb: int
+    memory_mb: int  # 0: nobody says
     physical_index: int
     fake: bool = False
+    used_mb: int = 0  # before any process of ours is there
+    capability: Version | None = None
+    problem: str = (
+        ""  # why it can't be used; it is named all the same, so that others keep their index
+    )
+
+    @property
+    def is_compiled_first(self) -> bool:
+        """Whether TensorFlow's kernels have to be compiled before they run there the first time."""
+        build = build_here()
+        return bool(self.capability and build and build.is_compiled_first(self.capability))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,90 +53,90 @@ class Placement:
 
 
 def list_gpus(num_fake: int, environ: Mapping[str, str] | None = None) -> list[Gpu]:
-    """The GPUs that flags can name, after CUDA_VISIBLE_DEVICES where the user has set it."""
+    """The GPUs that flags can name, after CUDA_VISIBLE_DEVICES where the user has set it.
+
+    Raises:
+        GpuError: there is a driver, and it can't be asked; or the variable can't be.
+    """
     environ = os.environ if environ is None else environ
     if num_fake:
         return [Gpu(i, f"fake GPU {i}", str(i), 0, i, fake=True) for i in range(num_fake)]
-    return restrict(_nvml_gpus(), environ.get("CUDA_VISIBLE_DEVICES"))
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and hides_all(visible):
+        return []  # the driver is not even asked: it may be what the user wants to do without
+    with opened() as nvml:
+        if nvml is None:
+            return []
+        found, driver, build = found_gpus(nvml), driver_of(nvml), build_here()
+    chosen = found if visible is None else restrict(found, visible)
+    return [_as_named(index, gpu, driver, build) for index, gpu in enumerate(chosen)]
 
 
-def _nvml_gpus() -> list[Gpu]:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []  # no driver, so no GPU
-    try:
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            try:
-                found.append(_described(pynvml, index))
-            except pynvml.NVMLError as error:
-                raise GpuError(
-                    f"the driver can't say what GPU {index} is ({error}). Look at it with "
-                    "nvidia-smi, or leave it out with CUDA_VISIBLE_DEVICES."
-                ) from None
-        return found
-    finally:
-        pynvml.nvmlShutdown()
+def hides_all(visible: str) -> bool:
+    """Whether this value of CUDA_VISIBLE_DEVICES is one of those that mean: no GPU."""
+    return visible.strip() in ("", "-1", "NoDevFiles")
 
 
-def _described(pynvml: ModuleType, index: int) -> Gpu:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    try:
-        memory_mb = pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20
-    except pynvml.NVMLError_NotSupported:
-        memory_mb = 0  # a GPU that has the machine's memory
-    uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
-    return Gpu(index, _text(pynvml.nvmlDeviceGetName(handle)), uuid, memory_mb, index)
+def _as_named(index: int, found: Found, driver: Driver, build: Build | None) -> Gpu:
+    """A GPU under the index that flags have for it; one in MIG mode is its first slice, as in CUDA."""
+    device = found.slices[0] if found.slices else found
+    problem = found.problem
+    if found.is_split and not found.slices:
+        problem = "it is in MIG mode and has no slices ('nvidia-smi mig -h' says how to make one)"
+    if not problem and build is not None:
+        problem = build.problem(device.capability, driver)
+    if not problem and device.memory_mb and device.memory_mb - device.used_mb < _LEAST_FREE_MB:
+        problem = f"other programs hold {device.used_mb / 1024:.1f} of its {device.memory_mb / 1024:.1f} GB"
+    return Gpu(
+        index=index,
+        name=device.name or f"GPU {found.index}",
+        # By its index where it has no UUID: worker_environment makes CUDA count as nvidia-smi does.
+        visible_as=device.uuid or str(found.index),
+        memory_mb=device.memory_mb,
+        physical_index=found.index,
+        used_mb=device.used_mb,
+        capability=device.capability,
+        problem=problem,
+    )
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def restrict(found: list[Found], visible: str) -> list[Found]:
+    """Those that a CUDA_VISIBLE_DEVICES of indices or UUIDs names, in its order.
 
+    As in CUDA, the list ends at the first entry that names no GPU, and a UUID may be cut short where
+    that leaves no doubt.
 
-def driver_version() -> str:
-    """Of the NVIDIA driver; empty without one."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ""
-    try:
-        version = pynvml.nvmlSystemGetDriverVersion()
-        return _text(version)
-    except pynvml.NVMLError:
-        return "unknown"
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def restrict(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
-    """Renumber the GPUs as CUDA does under a CUDA_VISIBLE_DEVICES of indices or UUIDs.
-
-    As in CUDA, the list ends at the first entry that names no GPU.
+    Raises:
+        GpuError: a GPU is named twice, or a UUID is cut too short.
     """
-    if visible is None:
-        return gpus
-    chosen: list[Gpu] = []
+    chosen: list[Found] = []
     for entry in (part.strip() for part in visible.split(",")):
-        match: Gpu | None
-        if entry.startswith("MIG-"):
-            match = Gpu(0, "MIG slice", entry, 0, -1)
-        elif entry.startswith("GPU-"):
-            match = next((g for g in gpus if g.visible_as.startswith(entry)), None)
-        else:
-            match = next((g for g in gpus if str(g.physical_index) == entry), None)
+        match = _named_by(entry, found)
         if match is None:
             break
-        if any(match.visible_as == each.visible_as for each in chosen):
+        if any((match.index, match.uuid) == (each.index, each.uuid) for each in chosen):
+            name = match.uuid or f"GPU {match.index}"
             raise GpuError(
-                f"CUDA_VISIBLE_DEVICES names {match.visible_as} twice ({visible}). Name each GPU once."
+                f"CUDA_VISIBLE_DEVICES names {name} twice ({visible}). Name each GPU once."
             )
-        chosen.append(dataclasses.replace(match, index=len(chosen)))
+        chosen.append(match)
     return chosen
+
+
+def _named_by(entry: str, found: list[Found]) -> Found | None:
+    if not entry.startswith(("GPU-", "MIG-")):
+        return next((gpu for gpu in found if str(gpu.index) == entry), None)
+    known = [part for gpu in found for part in (gpu, *gpu.slices)]
+    matches = [gpu for gpu in known if gpu.uuid.startswith(entry)]
+    if len(matches) > 1:
+        raise GpuError(
+            f"CUDA_VISIBLE_DEVICES names {entry}, with which {len(matches)} GPUs begin. Give more of "
+            "it; 'nvidia-smi -L' lists them."
+        )
+    if not matches and entry.startswith("MIG-GPU-"):  # how older drivers name a slice
+        return Found(-1, "MIG slice", entry)
+    # Whose UUID can't be read may be the one that is meant.
+    return matches[0] if matches else next((g for g in found if g.problem and not g.uuid), None)
 
 
 def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
@@ -130,7 +146,7 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
         PlacementError: what was asked for can't be had. There is no silent fall-back.
     """
     if config.data_gpu is None and config.model_gpu is None:
-        return Placement(multi_gpu=False, data_gpus=(), model_gpu=gpus[0] if gpus else None)
+        return Placement(multi_gpu=False, data_gpus=(), model_gpu=first_usable(gpus))
     if config.model_gpu is None:
         raise PlacementError(
             "--data-gpu was given without --model-gpu. Give both, such as --data-gpu 0 "
@@ -158,6 +174,8 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
             f"data_gpu and model_gpu are the same GPU ({config.model_gpu}). Choose two different "
             f"ones, such as --data-gpu {other} --model-gpu {config.model_gpu}."
         )
+    for index in (*config.data_gpus, config.model_gpu):
+        check_usable(gpus[index])
     return Placement(
         multi_gpu=True,
         data_gpus=tuple(gpus[index] for index in config.data_gpus),
@@ -165,39 +183,25 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
     )
 
 
-def gpu_share_of(visible_as: str) -> Callable[[], float]:
-    """A function that asks NVML how busy a GPU is, from 0 to 1; 0 where it can't tell (MIG)."""
-    pynvml, handle = _nvml_handle(visible_as)
+def first_usable(gpus: list[Gpu]) -> Gpu | None:
+    """The GPU that is used where none was named; None on a machine without any.
 
-    def share() -> float:
-        try:
-            return pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-        except pynvml.NVMLError:
-            return 0.0
-
-    return share
-
-
-def gpu_memory_of(visible_as: str) -> Callable[[], int]:
-    """A function that asks NVML how much of a GPU's memory is used, in MB."""
-    pynvml, handle = _nvml_handle(visible_as)
-
-    def memory_mb() -> int:
-        try:
-            return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) >> 20
-        except pynvml.NVMLError:
-            return 0
-
-    return memory_mb
+    Raises:
+        GpuError: there are GPUs, and none can be used: silently training on the CPU would be no help.
+    """
+    usable = next((gpu for gpu in gpus if not gpu.problem), None)
+    if usable is None and gpus:
+        check_usable(gpus[0])
+    return usable
 
 
-def _nvml_handle(visible_as: str) -> tuple[ModuleType, object]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    if visible_as.startswith(("GPU-", "MIG-")):
-        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(visible_as)
-    return pynvml, pynvml.nvmlDeviceGetHandleByIndex(int(visible_as))
+def check_usable(gpu: Gpu) -> None:
+    """Raises GpuError, in the driver's words, where a GPU that is to be used can't be."""
+    if gpu.problem:
+        raise GpuError(
+            f"GPU {gpu.index} can't be used: {gpu.problem}. Look at it with nvidia-smi, or leave it "
+            "out with CUDA_VISIBLE_DEVICES (set to nothing, no GPU is used)."
+        )
 
 
 def worker_environment(gpu: Gpu | None) -> dict[str, str]:
@@ -206,4 +210,11 @@ def worker_environment(gpu: Gpu | None) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpu.visible_as if gpu else "",
     }
+    if gpu and gpu.is_compiled_first:
+        # All kernels of TensorFlow are more than the driver keeps by default; then it would compile
+        # them at every start.
+        environment["CUDA_CACHE_MAXSIZE"] = os.environ.get(
+            "CUDA_CACHE_MAXSIZE", _KERNEL_CACHE_BYTES
+        )
+        environment[COMPILES_KERNELS_VARIABLE] = "1"
     return environment

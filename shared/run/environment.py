@@ -6,10 +6,13 @@ import importlib.metadata
 import json
 import platform
 
-from shared.devices.gpus import Gpu, Placement, driver_version
+from shared.devices.gpus import Gpu, Placement
+from shared.devices.nvml import driver_here
+from shared.devices.tensorflow_build import build_here, in_words
 from shared.run.directory import RunDirectory
 from shared.run.files import write_file
 
+_CUDA_PACKAGES = {"CUDA runtime": "nvidia-cuda-runtime-cu12", "cuDNN": "nvidia-cudnn-cu12"}
 _PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
 
 
@@ -29,7 +32,7 @@ def write_environment(run: RunDirectory, placement: Placement) -> None:
     gpus = [*placement.data_gpus, *([placement.model_gpu] if placement.model_gpu else [])]
     versions = versions_here()
     if any(not gpu.fake for gpu in gpus):
-        versions["NVIDIA driver"] = driver_version()
+        versions |= _gpu_software()
     environment = {
         "versions": versions,
         "devices": {
@@ -40,11 +43,28 @@ def write_environment(run: RunDirectory, placement: Placement) -> None:
     write_file(run.environment, json.dumps(environment, indent=2).encode() + b"\n")
 
 
+def _gpu_software() -> dict[str, str]:
+    """The driver, and the CUDA libraries by what was installed and what TensorFlow was built for."""
+    found = {}
+    if driver := driver_here():
+        serves = f" (serves CUDA {in_words(driver.cuda)})" if driver.cuda else ""
+        found["NVIDIA driver"] = driver.version + serves
+    for name, package in _CUDA_PACKAGES.items():
+        try:
+            found[name] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not from a Python package"
+    if build := build_here():
+        found["TensorFlow built for"] = f"CUDA {build.cuda}, cuDNN {build.cudnn}"
+    return found
+
+
 def _device(gpu: Gpu | None) -> str:
     if gpu is None:
         return "CPU"
     memory = f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
-    return f"GPU {gpu.index}: {gpu.name}{memory}"
+    capability = f", compute capability {in_words(gpu.capability)}" if gpu.capability else ""
+    return f"GPU {gpu.index}: {gpu.name}{memory}{capability}"
 
 
 def read_environment(run: RunDirectory) -> tuple[dict[str, str], dict[str, list[str]]]:

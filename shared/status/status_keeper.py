@@ -116,7 +116,8 @@ class StatusKeeper:
                 if report.name != lane.phase:
                     lane.phase, lane.since_s = report.name, self._now()
             elif isinstance(report, Busy):
-                lane.shares.append(round(report.share, 3))
+                if report.share is not None:
+                    lane.shares.append(round(report.share, 3))
                 lane.busy = report
                 if report.queue_depth is not None:
                     self._replace(queue_depth=report.queue_depth)

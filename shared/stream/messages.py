@@ -33,6 +33,9 @@ class Hello:
     memory_slot_bytes: int = 0
 
 
+NOT_SAID = -1.0  # as a busy share: the maker's device doesn't tell
+
+
 @dataclasses.dataclass(frozen=True)
 class BatchReady:
     """Batch `batch` is made; `timings_ms` says where its time went, `busy` how busy its maker is."""

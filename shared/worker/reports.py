@@ -20,9 +20,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.devices.device_facts import DeviceFacts
+from shared.devices.gpus import COMPILES_KERNELS_VARIABLE
 from shared.errors import Trouble
 from shared.run.typed_lines import decoder, encode
-from shared.worker.contract import PIPE_VARIABLE
+from shared.worker.contract import (
+    CLOSING,
+    COMPILING,
+    PIPE_VARIABLE,
+    SERVING,
+    STANDING_BY,
+    STARTING,
+    TRAINING,
+    WAITING,
+)
 
 
 class LineKind(enum.StrEnum):
@@ -58,10 +68,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Busy:
-    """A worker's device over the last second, and what it holds."""
+    """A worker's device over the last second, and what it holds, as far as its driver says."""
 
-    share: float
-    memory_mb: int = 0
+    share: float | None
+    memory_mb: int = 0  # 0: nobody says
     cached: int = 0  # of a data worker: examples whose features need not be made again
     to_cache: int = 0  # of so many
     queue_depth: int | None = None  # of the model worker
@@ -166,6 +176,9 @@ decode = decoder(Report.__args__)  # a line to its report; None for any other li
 
 _REPLACEABLE = (Busy, Metrics, Progress)
 _LAST_WORDS = (Cause, Failure)
+# The first step of a shape is `compiling`, and features are computed in a phase of their own.
+_MEETS_NO_KERNELS = (TRAINING, SERVING, WAITING, STANDING_BY, CLOSING)
+_KERNELS_DEADLINE_S = 4 * 3600.0  # of all that TensorFlow has, by a driver on a slow machine
 _LAST_WORDS_S = 2.0  # that a worker waits before it ends unheard
 _MOST_WAITING = 1000  # lines; who said more than that has been unheard for hours
 
@@ -173,9 +186,14 @@ _MOST_WAITING = 1000  # lines; who said more than that has been unheard for hour
 class Reporter:
     """Writes reports; never blocks the worker for long, never fails it."""
 
-    def __init__(self, descriptor: int | None):
-        """`descriptor`: of a pipe that does not block, or whose reader never stops reading."""
+    def __init__(self, descriptor: int | None, compiles_kernels: bool = False):
+        """`descriptor`: of a pipe that does not block, or whose reader never stops reading.
+
+        `compiles_kernels`: the GPU's driver has to compile TensorFlow's kernels when it meets them.
+        """
         self._descriptor = descriptor
+        self._compiles_kernels = compiles_kernels
+        self._entered: set[str] = set()  # phases
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque(maxlen=_MOST_WAITING)
         self._begun = b""  # what is missing of a line whose beginning is in the pipe
@@ -184,7 +202,7 @@ class Reporter:
     @classmethod
     def from_environment(cls) -> Reporter:
         value = os.environ.get(PIPE_VARIABLE)
-        return cls(int(value) if value else None)
+        return cls(int(value) if value else None, bool(os.environ.get(COMPILES_KERNELS_VARIABLE)))
 
     def tell(self, report: Report) -> None:
         if self.listener is not None:
@@ -225,7 +243,13 @@ class Reporter:
         return True
 
     def phase(self, name: str, deadline_s: float) -> None:
-        self.tell(Phase(name, deadline_s))
+        """Enter a phase. The first time in each, kernels may be met that are not compiled yet."""
+        if self._compiles_kernels and name not in self._entered and name not in _MEETS_NO_KERNELS:
+            deadline_s = max(deadline_s, _KERNELS_DEADLINE_S)
+            self.tell(Phase(COMPILING if name == STARTING else name, deadline_s))
+        else:
+            self.tell(Phase(name, deadline_s))
+        self._entered.add(name)
 
     def progress(self, count: int) -> None:
         self.tell(Progress(count))

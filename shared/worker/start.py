@@ -18,7 +18,8 @@ from shared.config.flags import PlainParser
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
-from shared.devices.gpus import gpu_memory_of, gpu_share_of, list_gpus, worker_environment
+from shared.devices.gpus import check_usable, first_usable, list_gpus, worker_environment
+from shared.devices.nvml import GpuMeter
 from shared.errors import GpuError, InputError, TandemError, TaskError, Trouble
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import check_same_task
@@ -27,6 +28,7 @@ from shared.task.users_file import users_words
 from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Cause, Failure, Reporter
+from shared.worker.unseen_gpu import why_no_gpu
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +95,12 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
                     ", or prepare the run without --data-gpu and --model-gpu (--fake-gpus 2 to try)"
                 )
             raise GpuError(f"Invalid {role}_gpu={wanted}, {found}. {remedy}.")
-        if wanted is None and role == "model" and gpus:
-            wanted = 0
-        os.environ.update(worker_environment(None if wanted is None else gpus[wanted]))
+        gpu = None if wanted is None else gpus[wanted]
+        if gpu is None and role == "model" and (gpu := first_usable(gpus)):
+            wanted = gpu.index
+        if gpu is not None:
+            check_usable(gpu)
+        os.environ.update(worker_environment(gpu))
     if config.run.fake_gpus:
         pin_to_share(role)
         return "fake" if wanted is not None else "cpu"
@@ -143,10 +148,10 @@ def _import_tensorflow(role: str) -> ModuleType:
 def _set_up_gpu(tf: ModuleType, role: str, config: Config) -> None:
     found = tf.config.list_physical_devices("GPU")
     if len(found) != 1:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        why = f"CUDA_VISIBLE_DEVICES is {visible!r}" if found else why_no_gpu(visible)
         raise GpuError(
-            f"the {role} process must see exactly one GPU, but TensorFlow sees {len(found)}. "
-            f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}; is TensorFlow "
-            "installed with GPU support (pip install --editable '.[gpu]')?"
+            f"the {role} process must see exactly one GPU, but TensorFlow sees {len(found)}: {why}."
         )
     if cap_mb := _memory_cap_mb(role, config):
         limit = tf.config.LogicalDeviceConfiguration(memory_limit=cap_mb)
@@ -172,8 +177,8 @@ def say_memory(role: str, device_kind: str, config: Config, reporter: Reporter) 
 def busy_meter(device_kind: str) -> BusyMeter:
     """How busy this worker's device is: a GPU by NVML, a share of the cores by their clock."""
     if device_kind == "gpu":
-        visible_as = os.environ["CUDA_VISIBLE_DEVICES"]
-        return BusyMeter(gpu_share_of(visible_as), memory_mb=gpu_memory_of(visible_as))
+        gpu = GpuMeter(os.environ["CUDA_VISIBLE_DEVICES"])
+        return BusyMeter(gpu.share, memory_mb=gpu.memory_mb)
     return BusyMeter()
 
 
@@ -217,12 +222,27 @@ def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = _NEEDS_L
             reporter.tell(Failure(in_users_words, Trouble.OTHER))
             print(f"❌ {in_users_words}", file=sys.stderr)
             return TaskError.exit_code
-        # Storage may answer again; the same batch and the same code fail again.
         words, trouble = failure_in_words(error), _trouble_of(error)
+        if trouble is Trouble.DEVICE and (gone := _gpu_that_is_gone()):
+            reporter.tell(Failure(gone, trouble))
+            print(f"❌ {gone}", file=sys.stderr)
+            return GpuError.exit_code
+        # Storage may answer again; the same batch and the same code fail again.
         if trouble is Trouble.MEMORY:
             words += if_out_of_memory
         reporter.tell(Cause(words, will_pass=isinstance(error, OSError), trouble=trouble))
         return 1
+
+
+def _gpu_that_is_gone() -> str:
+    """Why this process's GPU will not come back by itself; empty if its driver still answers for it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if not visible or not (problem := GpuMeter(visible).problem()):
+        return ""
+    return (
+        f"its GPU ({visible}) failed, and the driver says of it: {problem}. Restart the machine, or "
+        "leave that GPU out; the same command goes on from the last checkpoint"
+    )
 
 
 _STANDARD_OUTPUT = 1  # of a worker that the launcher started: its log

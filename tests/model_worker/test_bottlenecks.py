@@ -156,7 +156,7 @@ def pipeline(folder, config, index, task, link_pause_s):
             socket,
             parts.hello("data_worker-0", "0"),
             parts.batch_maker(
-                outbox.put, movement, ReadingRecord(), None, socket.take_memory, lambda: busy.share
+                outbox.put, movement, ReadingRecord(), None, socket.take_memory, lambda: busy.share or 0.0
             ),
             outbox, reporter, movement, busy, stop.is_set, len(index),
         )  # fmt: skip

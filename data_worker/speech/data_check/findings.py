@@ -13,7 +13,8 @@ from data_worker.speech.data_check.outliers import find_outliers, texts_of_sever
 from data_worker.speech.data_check.suggestions import suggest
 from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row
 from shared.config.settings import Config
-from shared.devices.gpus import list_gpus
+from shared.devices.gpus import Gpu, list_gpus
+from shared.errors import GpuError
 from shared.plan.index import TRAIN, VALIDATION
 
 _MOST_BINS = 30
@@ -73,8 +74,16 @@ def _summary(examined: ExaminedSpeech, config: Config) -> dict:
         "texts_of_several_speakers": texts_of_several_speakers(examined.rows),
         "outliers": outliers,
         "outlier_counts": dict(Counter(outlier["kind"] for outlier in outliers)),
-        "suggestion": suggest(examined, split, config.data, list_gpus(0)),
+        "suggestion": suggest(examined, split, config.data, _gpus()),
     }
+
+
+def _gpus() -> list[Gpu]:
+    """Those to suggest sizes for; the data can be looked at where the driver can't."""
+    try:
+        return [gpu for gpu in list_gpus(0) if not gpu.problem]
+    except GpuError:
+        return []
 
 
 def _verdict(examined: ExaminedSpeech, config: Config) -> dict:

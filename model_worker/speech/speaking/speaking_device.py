@@ -7,17 +7,31 @@ from collections.abc import Callable
 
 from shared.config.settings import Config
 from shared.config.variables import FAKE_GPUS_VARIABLE
-from shared.devices.gpus import list_gpus, worker_environment
+from shared.devices.gpus import Gpu, list_gpus, worker_environment
+from shared.errors import GpuError
 
 
 def fix_speaking_device(config: Config, say: Callable[[str], None]) -> str:
     """Settle this process's device before TensorFlow is imported; returns cpu or gpu."""
     is_fake = config.run.fake_gpus or os.environ.get(FAKE_GPUS_VARIABLE)
-    gpus = [] if is_fake else list_gpus(0)
+    gpus = [] if is_fake else _usable_gpus(say)
     wanted = config.data.model_gpu or 0
-    gpu = gpus[wanted] if wanted < len(gpus) else gpus[0] if gpus else None
-    if config.data.model_gpu is not None and not is_fake and wanted >= len(gpus):
+    gpu = next((gpu for gpu in gpus if gpu.index == wanted), gpus[0] if gpus else None)
+    if config.data.model_gpu is not None and not is_fake and (not gpu or gpu.index != wanted):
         place = f"GPU {gpu.index}" if gpu else "the CPU"
         say(f"⚠️  The run's GPU {wanted} is not here: speaking on {place}")
     os.environ.update(worker_environment(gpu))
     return "gpu" if gpu else "cpu"
+
+
+def _usable_gpus(say: Callable[[str], None]) -> list[Gpu]:
+    """Of this machine; speaking needs none, so a driver that fails is only worth a word."""
+    try:
+        gpus = list_gpus(0)
+    except GpuError as error:
+        say(f"⚠️  Speaking on the CPU: {error}")
+        return []
+    for gpu in gpus:
+        if gpu.problem:
+            say(f"⚠️  GPU {gpu.index} is left out: {gpu.problem}")
+    return [gpu for gpu in gpus if not gpu.problem]

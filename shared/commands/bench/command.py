@@ -110,9 +110,10 @@ def _placements(config: Config, gpus: list[Gpu]) -> dict[str, tuple[Config, Plac
     data = config.data
     alone = dataclasses.replace(data, data_gpu=None, model_gpu=None)
     found = {"single": (dataclasses.replace(config, data=alone), place(alone, gpus))}
-    if data.data_gpu is None and data.model_gpu is None and len(gpus) >= 2:
+    usable = [gpu for gpu in gpus if not gpu.problem]
+    if data.data_gpu is None and data.model_gpu is None and len(usable) >= 2:
         # The stronger GPU trains; of equal ones the second.
-        ranked = sorted(gpus, key=lambda gpu: (gpu.memory_mb, gpu.index))
+        ranked = sorted(usable, key=lambda gpu: (gpu.memory_mb, gpu.index))
         data = dataclasses.replace(data, data_gpu=(ranked[-2].index,), model_gpu=ranked[-1].index)
     if data.data_gpu is not None or data.model_gpu is not None:
         found["multi"] = (dataclasses.replace(config, data=data), place(data, gpus))

@@ -13,7 +13,9 @@ from shared.commands.validate.check_children import CheckChildren
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import Misplaced, misplaced, not_apart
-from shared.devices.gpus import Gpu, Placement, driver_version, place
+from shared.devices.gpus import Gpu, Placement, place
+from shared.devices.nvml import driver_here
+from shared.devices.tensorflow_build import in_words
 from shared.errors import GpuError, TandemError, Trouble
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import TrainingRun
@@ -42,11 +44,11 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
         raise CheckFailed(
             "TensorFlow is not installed here.",
             "Run 'make setup', and start this with .venv/bin/python; for GPUs also run "
-            ".venv/bin/python -m pip install --editable '.[gpu]'",
+            ".venv/bin/python -m pip install -r requirements-gpu.lock",
         ) from None
     if len(gpus) < 2:
-        driver = driver_version()
-        found = f"driver {driver}" if driver else "no NVIDIA driver answers"
+        driver = driver_here()
+        found = f"driver {driver.version}" if driver else "no NVIDIA driver answers"
         found = "a fake one" if gpus and gpus[0].fake else found
         number = "no GPU was" if not gpus else "only 1 GPU was"
         single = (
@@ -59,13 +61,18 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
         )
         raise CheckFailed(f"{number} found ({found}); two are needed.", f"{single} {_TRY_FAKE}")
     saw = [f"TensorFlow {tensorflow}"]
-    if not gpus[0].fake:
-        saw.append(f"driver {driver_version()}")
-    return [*saw, *(f"GPU {gpu.index}: {gpu.name}{_memory(gpu)}" for gpu in gpus)]
+    if not gpus[0].fake and (driver := driver_here()):
+        serves = f", which serves CUDA {in_words(driver.cuda)}" if driver.cuda else ""
+        saw.append(f"driver {driver.version}{serves}")
+    return [*saw, *(f"GPU {gpu.index}: {_in_words(gpu)}" for gpu in gpus)]
 
 
-def _memory(gpu: Gpu) -> str:
-    return f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
+def _in_words(gpu: Gpu) -> str:
+    if gpu.problem:
+        return f"can't be used: {gpu.problem}"
+    memory = f", {gpu.memory_mb / 1024:.0f} GB" if gpu.memory_mb else ""
+    capability = f", compute capability {in_words(gpu.capability)}" if gpu.capability else ""
+    return f"{gpu.name}{memory}{capability}"
 
 
 def placed(data_gpu: int, model_gpu: int, gpus: list[Gpu]) -> Placement:
@@ -143,7 +150,7 @@ _REMEDY_OF = {
     Misplaced.CORES: "Let this shell use more cores (taskset, or the container's settings), or go "
     "on without it.",
     Misplaced.GPUS: "Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
-    "pip install --editable '.[gpu]'",
+    "python -m pip install -r requirements-gpu.lock",
 }
 
 
@@ -180,7 +187,7 @@ def _check_device(what: str, device: str, gpu: Gpu) -> None:
     if not gpu.fake and "GPU:0" not in device:
         raise CheckFailed(
             f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
-            "Install TensorFlow with GPU support: pip install --editable '.[gpu]'",
+            "Install TensorFlow with GPU support: python -m pip install -r requirements-gpu.lock",
         )
 
 
@@ -218,7 +225,7 @@ _REMEDIES = {
     "not answer; then try again.",
     Trouble.MEMORY: "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it.",
     Trouble.DEVICE: "Update the NVIDIA driver, and install TensorFlow with GPU support: "
-    "pip install --editable '.[gpu]'",
+    "python -m pip install -r requirements-gpu.lock",
     Trouble.OTHER: "The log of the process, in the folder below, says where it stood; then try "
     "again.",
 }

@@ -224,3 +224,9 @@ def test_how_far_the_look_at_the_data_is_can_be_seen():
     console = Console(file=terminal, width=80, color_system=None)
     console.print(LiveView(keeper.status(), console=console, now=Clock()).panel())
     assert "decoding every file once 655/1,310" in terminal.getvalue()
+
+
+def test_a_device_that_does_not_say_how_busy_it_is_is_not_idle(draw):
+    told = [("model_worker", Busy(None, queue_depth=3))] * 30
+    (line,) = [line for line in draw(80, *told).splitlines() if "model GPU" in line]
+    assert "– %" in line and "– MB" in line and "0 %" not in line and "p5/p50 –" in line

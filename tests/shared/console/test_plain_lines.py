@@ -37,3 +37,14 @@ def test_compiling_is_said_once_for_each_process():
             keeper.report("model_worker", Phase(phase, 60.0))
             lines.show(keeper.status())
     assert shown == ["⏳ model_worker: compiling; on a GPU this can take a minute or two"]
+
+
+def test_a_device_that_does_not_say_how_busy_it_is_is_not_idle():
+    shown = []
+    keeper = StatusKeeper(50, 0.0)
+    lines = PlainLines(shown.append, keeper.status())
+    for _ in range(6):
+        keeper.report("data_worker-0", Busy(None, memory_mb=640))
+    keeper.say("   step 10", LineKind.STEP)
+    lines.show(keeper.status())
+    assert shown == ["   step 10 · data_worker-0 640 MB, p5/p50 – · left out 0 · restarts 0"]

@@ -1,47 +1,43 @@
-"""Which GPUs can be named, and what each impossible wish is answered with."""
+"""Which GPUs can be named, and what each impossible wish is answered with.
 
-import sys
-import types
-from typing import Any
+The driver is played by a C library (tests/support/played_nvml.c); the bindings and all above them
+are real.
+"""
 
 import pytest
+from played_gpus import GEFORCE, SLICES, UUIDS
 
 from shared.config.settings import DataConfig
 from shared.devices.gpus import Gpu, list_gpus, place, restrict, worker_environment
+from shared.devices.nvml import Found
 from shared.errors import GpuError
 
-UUIDS = ["GPU-aaaa-0000", "GPU-bbbb-1111", "GPU-cccc-2222"]
+LIST = """
+import dataclasses, json
+from shared.devices.gpus import list_gpus
+print(json.dumps([dataclasses.asdict(gpu) for gpu in list_gpus(0)]))
+"""
+THREE = f"{GEFORCE};GTX 1080 Ti,11264,0,6.1;{GEFORCE}"
 
 
 @pytest.fixture
-def fake_nvml(monkeypatch):
-    """A machine with three GPUs; there is no driver where the tests run."""
-    nvml: Any = types.ModuleType("pynvml")
-    nvml.NVMLError = type("NVMLError", (Exception,), {})
-    nvml.NVMLError_NotSupported = type("NVMLError_NotSupported", (nvml.NVMLError,), {})
-    nvml.num_open = 0
-
-    def init():
-        nvml.num_open += 1
-
-    def shut_down():
-        nvml.num_open -= 1
-
-    nvml.nvmlInit = init
-    nvml.nvmlShutdown = shut_down
-    nvml.nvmlDeviceGetCount = lambda: len(UUIDS)
-    nvml.nvmlDeviceGetHandleByIndex = lambda index: index
-    nvml.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(total=(24 + handle) << 30)
-    nvml.nvmlDeviceGetUUID = lambda handle: UUIDS[handle]
-    nvml.nvmlDeviceGetName = lambda handle: b"GeForce"  # older bindings answer in bytes
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    return nvml
+def listed(machine):
+    """What list_gpus says on a machine."""
+    return lambda gpus, visible=None, **played: machine.python(
+        LIST, gpus=gpus, visible=visible, **played
+    )
 
 
-def visible(setting):
-    return [
-        (gpu.index, gpu.physical_index) for gpu in list_gpus(0, {"CUDA_VISIBLE_DEVICES": setting})
-    ]
+@pytest.fixture
+def train(machine, tmp_path):
+    """How the launcher ends on a machine, with what it says."""
+
+    def run(*flags, **played):
+        done = machine.launcher("--train-data", str(tmp_path / "no"), *flags, **played)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stderr
+
+    return run
 
 
 def two_gpus():
@@ -55,72 +51,195 @@ def refused(gpus, **wishes):
     return str(caught.value)
 
 
-def test_gpus_are_listed_with_name_memory_and_uuid(fake_nvml):
-    first, second, third = list_gpus(0, {})
-    assert first == Gpu(0, "GeForce", "GPU-aaaa-0000", 24 << 10, 0)
-    assert (second.index, third.index) == (1, 2)
-    assert fake_nvml.num_open == 0
+def of_indices(gpus):
+    return [(gpu["index"], gpu["physical_index"]) for gpu in gpus]
 
 
-def test_without_a_driver_there_is_no_gpu(fake_nvml):
-    def fail():
-        raise fake_nvml.NVMLError("no driver")
-
-    fake_nvml.nvmlInit = fail
-    assert list_gpus(0, {}) == []
-
-
-def test_nvml_is_closed_again_when_a_device_fails(fake_nvml):
-    def fail(index):
-        raise fake_nvml.NVMLError("GPU is lost")
-
-    fake_nvml.nvmlDeviceGetHandleByIndex = fail
-    with pytest.raises(GpuError, match="GPU 0 is .GPU is lost."):
-        list_gpus(0, {})
-    assert fake_nvml.num_open == 0
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_gpus_are_listed_with_name_memory_capability_and_uuid(listed, count):
+    found = listed(";".join([GEFORCE] * count))
+    assert len(found) == count
+    assert found[-1] == {
+        "index": count - 1, "name": "RTX 4090", "visible_as": UUIDS[count - 1], "memory_mb": 24576,
+        "physical_index": count - 1, "fake": False, "used_mb": 512, "capability": [8, 9],
+        "problem": "",
+    }  # fmt: skip
 
 
-def test_a_gpu_that_has_no_memory_of_its_own_is_listed(fake_nvml):
-    def fail(handle):
-        raise fake_nvml.NVMLError_NotSupported("not supported")
-
-    fake_nvml.nvmlDeviceGetMemoryInfo = fail
-    assert [gpu.memory_mb for gpu in list_gpus(0, {})] == [0, 0, 0]
+def test_without_the_drivers_library_there_is_no_gpu(machine, tmp_path):
+    assert type(machine)(tmp_path).python(LIST, gpus=GEFORCE) == []
 
 
-@pytest.mark.parametrize("setting", ["0,0", "1,GPU-bbbb-1111"])
-def test_a_gpu_that_is_named_twice_is_not_two(fake_nvml, setting):
-    with pytest.raises(GpuError, match="twice"):
-        visible(setting)
+def test_without_a_loaded_driver_there_is_no_gpu(listed):
+    assert listed(GEFORCE, init="9") == []
 
 
-def test_indices_that_the_user_has_set_restrict_and_renumber(fake_nvml):
-    assert visible("2,0") == [(0, 2), (1, 0)]
-    assert visible(" 1 , 2 ") == [(0, 1), (1, 2)]
-    assert visible("") == []
-    assert visible("-1") == []
+def test_a_driver_library_that_is_damaged_is_no_missing_one(machine, tmp_path):
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"not a library")
+    done = type(machine)(tmp_path).launcher("--train-data", "x", gpus=GEFORCE)
+    assert done.returncode == 1
+    assert "the NVIDIA driver's library can't be loaded" in done.stderr
 
 
-def test_uuids_that_the_user_has_set_restrict_and_renumber(fake_nvml):
-    assert visible("GPU-cccc-2222,GPU-aaaa-0000") == [(0, 2), (1, 0)]
-    assert visible("GPU-bbbb") == [(0, 1)]
+@pytest.mark.parametrize(
+    ("init", "said", "remedy"),
+    [
+        ("18", "Driver/library version mismatch", "Restart the machine."),
+        ("4", "Insufficient Permissions", "the right to use /dev/nvidia*."),
+        ("999", "Unknown Error", "See what nvidia-smi says"),
+    ],
+)  # fmt: skip
+def test_a_driver_that_refuses_is_an_error_in_its_own_words(train, init, said, remedy):
+    status, error = train(gpus=GEFORCE, init=init)
+    assert status == 1 and f"(it says: {said})" in error and remedy in error
 
 
-def test_the_list_ends_at_the_first_entry_that_names_no_gpu(fake_nvml):
-    assert visible("1,7,0") == [(0, 1)]
-    assert visible("GPU-aaaa,GPU-zzzz,1") == [(0, 0)]
+def test_who_hides_all_gpus_does_not_ask_the_driver(listed):
+    assert listed(GEFORCE, visible="", init="18") == []
+    assert listed(GEFORCE, visible="-1", init="18") == []
 
 
-def test_a_mig_slice_is_passed_on_as_it_is(fake_nvml):
-    (gpu,) = list_gpus(0, {"CUDA_VISIBLE_DEVICES": "MIG-1234"})
-    assert worker_environment(gpu)["CUDA_VISIBLE_DEVICES"] == "MIG-1234"
+def test_a_lost_gpu_that_nobody_named_is_passed_over(listed, train):
+    machine = f"{GEFORCE},lost;{GEFORCE}"
+    assert [gpu["problem"] for gpu in listed(machine)] == ["GPU is lost", ""]
+    status, error = train(gpus=machine)  # which comes to its data: the GPUs were no problem
+    assert status == 2 and "there is no such folder" in error
 
 
-def test_a_restricted_gpu_reaches_its_worker_by_uuid(fake_nvml):
-    gpu = list_gpus(0, {"CUDA_VISIBLE_DEVICES": "2"})[0]
-    assert worker_environment(gpu) == {
+def test_a_lost_gpu_that_was_named_is_an_error_in_the_drivers_words(train):
+    status, error = train("--data-gpu", "0", "--model-gpu", "1", gpus=f"{GEFORCE};{GEFORCE},lost")
+    assert status == 1 and "❌ GPU 1 can't be used: GPU is lost." in error
+
+
+def test_a_gpu_that_is_hidden_does_not_matter(train):
+    status, _ = train("--data-gpu", "0", "--model-gpu", "1", gpus=f"{GEFORCE};{GEFORCE},lost;{GEFORCE}",
+                      visible="0,2")  # fmt: skip
+    assert status == 2
+
+
+def test_where_no_gpu_can_be_used_nothing_trains_on_the_cpu_in_silence(train):
+    status, error = train(gpus=f"{GEFORCE},forbidden;{GEFORCE},forbidden")
+    assert status == 1 and "GPU 0 can't be used: Insufficient Permissions." in error
+    status, error = train(gpus=f"{GEFORCE},lost;{GEFORCE}", visible="0")
+    assert status == 1 and "GPU 0 can't be used: GPU is lost." in error
+
+
+def test_a_forbidden_gpu_that_is_named_by_its_uuid_is_an_error(train):
+    status, error = train(gpus=f"{GEFORCE};{GEFORCE},forbidden", visible=UUIDS[1])
+    assert status == 1 and "Insufficient Permissions" in error
+
+
+def test_a_gpu_without_memory_or_share_of_its_own_is_listed(listed):
+    (gpu,) = listed("Orin,0,0,8.7,no_memory no_share no_uuid")
+    assert (gpu["memory_mb"], gpu["visible_as"], gpu["problem"]) == (0, "0", "")
+
+
+def test_a_gpu_that_other_programs_have_filled_is_an_error_only_where_it_is_named(listed, train):
+    full = f"RTX 4090,24576,24300,8.9;{GEFORCE}"
+    assert listed(full)[0]["problem"] == "other programs hold 23.7 of its 24.0 GB"
+    assert train(gpus=full)[0] == 2
+    status, error = train("--data-gpu", "0", "--model-gpu", "1", gpus=full)
+    assert status == 1 and "GPU 0 can't be used: other programs hold 23.7 of its 24.0 GB" in error
+
+
+def test_a_driver_that_is_too_old_is_an_error_with_the_oldest_that_will_do(train):
+    status, error = train(gpus=GEFORCE, driver="470.82.01", cuda="11040")
+    assert status == 1
+    assert "its driver 470.82.01 serves CUDA 11.4" in error and "driver 525.60 or later" in error
+
+
+def test_a_gpu_that_is_older_than_what_tensorflow_was_built_for_is_an_error(train):
+    status, error = train(gpus="GTX 980,4096,0,5.2")
+    assert (
+        status == 1 and "its compute capability is 5.2, and TensorFlow was built for 6.0" in error
+    )
+
+
+def test_a_gpu_that_is_newer_has_its_kernels_compiled_first_and_its_worker_knows(machine):
+    program = """
+import json
+from shared.devices.gpus import list_gpus, place, worker_environment
+from shared.devices.gpu_remarks import remarks
+from shared.config.settings import DataConfig
+gpus = list_gpus(0)
+placement = place(DataConfig(data_gpu=0, model_gpu=1), gpus)
+print(json.dumps([remarks(gpus, placement), [worker_environment(gpu) for gpu in gpus]]))
+"""
+    said, (usual, newer) = machine.python(program, gpus=f"{GEFORCE};RTX 5090,32768,0,12.0")
+    assert len(said) == 1 and said[0].startswith(
+        "GPU 1 (RTX 5090, compute capability 12.0) is newer"
+    )
+    assert newer["TANDEM_COMPILES_KERNELS"] == "1" and newer["CUDA_CACHE_MAXSIZE"] == str(4 << 30)
+    assert set(usual) == {"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"}
+
+
+def test_what_other_programs_hold_is_said_where_it_is_much(machine):
+    program = """
+import json
+from shared.devices.gpus import list_gpus, place
+from shared.devices.gpu_remarks import remarks
+from shared.config.settings import DataConfig
+gpus = list_gpus(0)
+print(json.dumps(remarks(gpus, place(DataConfig(), gpus))))
+"""
+    (said,) = machine.python(program, gpus="RTX 4090,24576,12288,8.9")
+    assert said.startswith("GPU 0: other programs hold 12.0 of its 24.0 GB")
+    assert machine.python(program, gpus=GEFORCE) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("2,0", [(0, 2), (1, 0)]),
+        (" 1 , 2 ", [(0, 1), (1, 2)]),
+        ("1,7,0", [(0, 1)]),
+        (f"{UUIDS[2]},{UUIDS[0]}", [(0, 2), (1, 0)]),
+        ("GPU-2222", [(0, 1)]),
+        ("GPU-1111,GPU-zzzz,1", [(0, 0)]),
+    ],
+)  # fmt: skip
+def test_what_the_user_has_set_restricts_and_renumbers(listed, setting, found):
+    assert of_indices(listed(THREE, visible=setting)) == found
+
+
+@pytest.mark.parametrize("setting", ["0,0", "1,GPU-2222"])
+def test_a_gpu_that_is_named_twice_is_not_two(train, setting):
+    status, error = train(gpus=THREE, visible=setting)
+    assert status == 1 and "twice" in error
+
+
+def test_a_uuid_that_is_cut_too_short_is_refused():
+    alike = [Found(0, uuid="GPU-aa01"), Found(1, uuid="GPU-aa02")]
+    with pytest.raises(GpuError, match="names GPU-aa, with which 2 GPUs begin"):
+        restrict(alike, "GPU-aa")
+    assert restrict(alike, "GPU-aa02") == [alike[1]]
+
+
+def test_a_gpu_in_mig_mode_is_its_first_slice_and_the_others_are_named_by_uuid(listed):
+    split = f"A100,40960,0,8.0,slices=2;{GEFORCE}"
+    first, second = listed(split)
+    assert (first["visible_as"], first["name"]) == (SLICES[0], "A100 MIG 1g")
+    assert (first["memory_mb"], first["capability"]) == (20480, [8, 0])
+    assert second["visible_as"] == UUIDS[1]
+    both = listed(split, visible=f"{SLICES[1]},{SLICES[0]}")
+    assert [gpu["visible_as"] for gpu in both] == [SLICES[1], SLICES[0]]
+
+
+def test_a_slice_that_is_named_by_a_part_of_its_uuid_reaches_its_worker_by_all_of_it(listed):
+    (gpu,) = listed("A100,40960,0,8.0,slices=1", visible="MIG-1111")
+    assert gpu["visible_as"] == SLICES[0]
+
+
+def test_a_gpu_in_mig_mode_without_slices_is_of_no_use(train):
+    status, error = train(gpus="A100,40960,0,8.0,slices=0")
+    assert status == 1 and "GPU 0 can't be used: it is in MIG mode and has no slices" in error
+
+
+def test_a_restricted_gpu_reaches_its_worker_by_uuid(listed):
+    (gpu,) = listed(THREE, visible="2")
+    assert worker_environment(Gpu(**{**gpu, "capability": tuple(gpu["capability"])})) == {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "GPU-cccc-2222",
+        "CUDA_VISIBLE_DEVICES": UUIDS[2],
     }
 
 
@@ -135,10 +254,6 @@ def test_fake_gpus_need_no_driver_and_ignore_the_environment():
         (1, "1", True),
         (2, "2", True),
     ]
-
-
-def test_restricting_nothing_changes_nothing():
-    assert restrict(two_gpus(), None) == two_gpus()
 
 
 def test_no_flag_means_single_gpu_buffered_mode():

@@ -175,3 +175,18 @@ def test_a_whole_number_will_do_for_any_other_and_what_is_not_known_is_passed_ov
     line = '{"kind": "phase", "name": "saving", "deadline_s": 8, "later": {"x": []}}'
     assert decode(line) == Phase("saving", 8.0)
     assert decode('{"kind": "busy", "share": 1}') == Busy(1.0)
+
+
+def test_kernels_that_a_driver_has_to_compile_are_given_hours_once_in_each_phase(pipe):
+    _, read = pipe
+    reporter = Reporter(pipe[0]._descriptor, compiles_kernels=True)
+    for _ in range(2):
+        for name in ("starting", "compiling", "validating", "training", "waiting for data"):
+            reporter.phase(name, 60.0)
+    told = [(phase["name"], phase["deadline_s"]) for phase in take_all(read)]
+    hours = 4 * 3600.0
+    assert told == [
+        ("compiling", hours), ("compiling", hours), ("validating", hours), ("training", 60.0),
+        ("waiting for data", 60.0), ("starting", 60.0), ("compiling", 60.0), ("validating", 60.0),
+        ("training", 60.0), ("waiting for data", 60.0),
+    ]  # fmt: skip

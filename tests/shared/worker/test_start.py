@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from played_gpus import GEFORCE, UUIDS, Machine, compiled
 
 from shared.config.settings import Config, RunConfig
 from shared.errors import GpuError, InputError, TandemError, Trouble
@@ -144,3 +145,29 @@ def test_too_little_memory_names_what_needs_less(ended, error):
     assert cause.message.startswith("out of memory.")
     for flag in ("--batch-size", "--grad-accum", "--model-size", "--max-seconds"):
         assert flag in cause.message
+
+
+def test_a_gpu_that_is_gone_ends_the_run_in_the_drivers_words(tmp_path):
+    machine = Machine(compiled(tmp_path))
+    program = f"""
+import json, os, pathlib
+from shared.worker.contract import PIPE_VARIABLE
+from shared.worker.start import run_worker
+reading, writing = os.pipe()
+os.environ[PIPE_VARIABLE] = str(writing)
+def work(reporter):
+    pathlib.Path({str(tmp_path / "lost")!r}).touch()
+    raise RuntimeError("CUDA error: Failed to launch: CUDA_ERROR_UNKNOWN: unknown error")
+status = run_worker(work)
+os.close(writing)
+print(json.dumps([status, json.loads(os.read(reading, 65536))]))
+"""
+    lost = f"{GEFORCE},lost_if={tmp_path / 'lost'}"
+    status, told = machine.python(program, gpus=lost, visible=UUIDS[0])
+    assert status == 1 and told["kind"] == "failure" and told["trouble"] == "device"
+    assert told["message"].startswith(
+        f"its GPU ({UUIDS[0]}) failed, and the driver says of it: GPU is"
+    )
+    assert "the same command goes on from the last checkpoint" in told["message"]
+    status, told = machine.python(program, gpus=GEFORCE, visible=UUIDS[0])
+    assert status == 1 and told["kind"] == "cause"
