@@ -7,7 +7,7 @@ import threading
 
 
 class TakenBatches:
-    """Counts them in the training loop, and wakes the receiving thread when it is worth it.
+    """Batches taken are counted in the training loop; the receiving thread is woken when it is worth it.
 
     Several tickets at once cost both sides little more than one. So while the workers have enough to
     do, the next batch that comes is soon enough, and while there are batches enough, a few tickets at
