@@ -57,7 +57,7 @@ class SpeechData(DataSide):
     patience_s = 0.0  # nothing here takes seconds: a reader that stands still is stuck for good
 
     def __init__(self, config: Config, listen: bool = False):
-        """With `listen`, files that are decoded are also measured (`Found.heard`)."""
+        """With `listen`, files that are decoded are also measured (`ProbedFile.heard`)."""
         super().__init__(config)
         self._settings = config.task
         self._listen = listen

@@ -77,19 +77,19 @@ class BatchMemory:
                     break
             else:
                 return None
-        place = _MARKS_BYTES + slot * self.slot_bytes
-        block = np.frombuffer(self._map, np.uint8, num_bytes, place)
+        begin = _MARKS_BYTES + slot * self.slot_bytes
+        block = np.frombuffer(self._map, np.uint8, num_bytes, begin)
         weakref.finalize(block, self._in_use.discard, slot).atexit = False
         return block
 
     def hand_over(self, block: np.ndarray) -> int:
         """Mark the block's slot as the model process's; where it is, or 0 for a block from elsewhere."""
-        place = _address(block) - self._first_byte
-        slot, rest = divmod(place - _MARKS_BYTES, self.slot_bytes)
+        begin = _address(block) - self._first_byte
+        slot, rest = divmod(begin - _MARKS_BYTES, self.slot_bytes)
         if rest or not 0 <= slot < self._num_slots:
             return 0
         self._marks[slot] = 1
-        return place
+        return begin
 
     @property
     def is_handed_over(self) -> bool:
@@ -133,18 +133,18 @@ class PeerMemory:
         self._num_slots = num_slots
         self._held: set[int] = set()
 
-    def block(self, place: int, num_bytes: int) -> np.ndarray:
-        """The block that was handed over at `place`, read-only; freed when nothing refers to it.
+    def block(self, begin: int, num_bytes: int) -> np.ndarray:
+        """The block that was handed over at `begin`, read-only; freed when nothing refers to it.
 
         Raises:
             ProtocolError: there is none.
         """
-        slot, rest = divmod(place - _MARKS_BYTES, self._slot_bytes)
+        slot, rest = divmod(begin - _MARKS_BYTES, self._slot_bytes)
         if rest or not 0 <= slot < self._num_slots or num_bytes > self._slot_bytes:
-            raise ProtocolError(f"arrays at {place} of shared memory, where no slot for them is.")
+            raise ProtocolError(f"arrays at {begin} of shared memory, where no slot for them is.")
         if slot in self._held or not self._marks[slot]:
-            raise ProtocolError(f"arrays at {place} of shared memory that were not handed over.")
-        block = np.frombuffer(self._map, np.uint8, num_bytes, place)
+            raise ProtocolError(f"arrays at {begin} of shared memory that were not handed over.")
+        block = np.frombuffer(self._map, np.uint8, num_bytes, begin)
         self._held.add(slot)
         weakref.finalize(block, _give_back, self._held, self._marks, slot).atexit = False
         return block

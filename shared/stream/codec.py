@@ -48,25 +48,25 @@ _TAGS: dict[str, type] = {
         messages.StopProducing,
     )
 }
-_HEADER_KEYS = {"tag", "v", "run", "session", "seq", "fields", "arrays", "place"}
+_HEADER_KEYS = {"tag", "v", "run", "session", "seq", "fields", "arrays", "begin"}
 _MAX_INTEGER = 2**53
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def encode(
-    envelope: Envelope, place_of: Callable[[np.ndarray], int] = lambda block: 0
+    envelope: Envelope, begin_of: Callable[[np.ndarray], int] = lambda block: 0
 ) -> list[bytes | memoryview]:
     """The frames of a message: a header, and the arrays' block where there are any.
 
     The block of an `ArrayBlock` is handed over as it lies in memory; other arrays are copied. Where
-    `place_of` finds a block in shared memory (not at 0), the place is told and the block not sent.
+    `begin_of` finds a block in shared memory (not at 0), its begin is told and the block not sent.
     """
     message = envelope.message
     arrays = getattr(message, "arrays", None)
     if arrays and not isinstance(arrays, ArrayBlock):
         arrays = ArrayBlock.copied(arrays)
-    place = place_of(arrays.block) if arrays else 0
+    begin = begin_of(arrays.block) if arrays else 0
     header = {
         "tag": type(message).__name__,
         "v": PROTOCOL_VERSION,
@@ -75,10 +75,10 @@ def encode(
         "seq": envelope.sequence,
         "fields": {name: getattr(message, name) for name in _FIELDS[type(message)]},
         "arrays": _packed_layout(arrays) if arrays else b"",
-        "place": place,
+        "begin": begin,
     }
     packed = msgpack.packb(header, use_bin_type=True)
-    return [packed] if place or not arrays else [packed, arrays.block.data]
+    return [packed] if begin or not arrays else [packed, arrays.block.data]
 
 
 def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
@@ -92,7 +92,7 @@ def decode(
 ) -> Envelope:
     """The message in the frames; its arrays are read-only views of them.
 
-    `block_at(place, num_bytes)` gives a block in the sender's memory. Without it, as for a sender
+    `block_at(begin, num_bytes)` gives a block in the sender's memory. Without it, as for a sender
     that is not known (any more), such a message comes without its arrays; so does one of another
     session than this, which may speak of memory that the sender has left behind.
 
@@ -113,7 +113,7 @@ def decode(
     fields = _checked_fields(kind, header["fields"])
     if session is not None and header["session"] != session:
         block_at = None
-    arrays = _arrays(header["arrays"], _integer(header["place"], "place"), frames[1:], block_at)
+    arrays = _arrays(header["arrays"], _integer(header["begin"], "begin"), frames[1:], block_at)
     if kind is messages.BatchReady:
         fields["arrays"] = arrays
     elif arrays:
@@ -279,23 +279,23 @@ def _described(item: Any) -> _Described:
 
 def _arrays(
     packed: Any,
-    place: int,
+    begin: int,
     frames: Sequence[Any],
     block_at: Callable[[int, int], np.ndarray] | None,
 ) -> dict[str, np.ndarray]:
     if not isinstance(packed, bytes):
         raise ProtocolError(f"arrays described by {_shown(packed)}; expected bytes.")
     described, length = _block_described(packed) if packed else ((), 0)
-    expected = int(bool(described) and not place)
+    expected = int(bool(described) and not begin)
     if len(frames) != expected:
         raise ProtocolError(f"{len(frames)} frames of arrays; expected {expected}.")
     arrays: dict[str, np.ndarray] = {}
     if not described:
         return arrays
-    if not place:
+    if not begin:
         block = frames[0]
     elif block_at is not None:
-        block = block_at(place, length)
+        block = block_at(begin, length)
     else:
         return arrays
     if len(block) != length:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from data_worker.speech.audio_check.probe import Found, ProbeSettings, Unusable, probe
+from data_worker.speech.audio_check.probe import ProbedFile, ProbeSettings, Unusable, probe
 from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row, leave_out
 from shared.speech.mel import frames_of, resampled_length
 from shared.speech.text.frontend import make_frontend
@@ -16,7 +16,7 @@ MAX_TEXT_CHARACTERS = 5_000
 class Usable(NamedTuple):
     """A row that can be trained on."""
 
-    found: Found
+    found: ProbedFile
     symbols: str  # one symbol per character, without the silence at both ends
     unspoken: tuple[str, ...]  # characters of the text that have no sound
     num_frames: int

@@ -45,7 +45,7 @@ class ProbeSettings(NamedTuple):
     listen: bool = False  # also measure the samples; needs decode
 
 
-class Found(NamedTuple):
+class ProbedFile(NamedTuple):
     """What a usable file holds; `start` and `num_samples` without the silence at both ends."""
 
     sample_rate: int
@@ -65,7 +65,7 @@ class Unusable(Exception):
         self.kind, self.reason = kind, reason
 
 
-def probe(root: str, relative: str, settings: ProbeSettings) -> Found:
+def probe(root: str, relative: str, settings: ProbeSettings) -> ProbedFile:
     """Look at the file `relative` of the data folder `root`.
 
     Raises:
@@ -89,7 +89,7 @@ def probe(root: str, relative: str, settings: ProbeSettings) -> Found:
             os.lseek(descriptor, 0, os.SEEK_SET)
             with soundfile.SoundFile(descriptor, closefd=False) as audio:
                 start, num_samples, heard = _look_inside(audio, settings)
-                return Found(
+                return ProbedFile(
                     audio.samplerate,
                     audio.channels,
                     start,
