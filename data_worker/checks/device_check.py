@@ -12,14 +12,21 @@ from types import ModuleType
 import numpy as np
 
 from data_worker.assembly import Assembly
+from data_worker.batches.batch_filler import BatchFiller
+from data_worker.batches.cache import NoCache
+from data_worker.batches.reading import make_loader
 from shared.devices.device_facts import device_facts
 from shared.errors import ProtocolError, TandemError
 from shared.plan.index import Index
+from shared.plan.plan import FILLER
+from shared.plan.plan_of_run import example_of_row
 from shared.stream import messages
 from shared.stream.array_block import ArrayBlock, digest_of
 from shared.stream.sockets import ClientSocket
-from shared.task import BatchShape
-from shared.worker.reports import Device, Reporter, Sent
+from shared.task import BatchShape, DataSide
+from shared.task.registry import Task
+from shared.worker.beside_cpu import deviations
+from shared.worker.reports import Compared, Device, Reporter, Sent
 from shared.worker.start import (
     begin_worker,
     fix_gpu,
@@ -50,6 +57,7 @@ def _work(reporter: Reporter) -> int:
     parts = Assembly.of_run(run.path, config, index, device_kind)
     arrays, made_on = _made_on_device(tf, device, parts.plan.batch(0).shape)
     reporter.tell(Sent(digest_of(arrays), made_on))
+    reporter.tell(Compared(_features_beside_cpu(tf, parts)))
     socket = ClientSocket(flags.endpoint, config.run.wire_id, make_memory=parts.memory)
     _send(socket, parts.hello("check", tf.__version__), arrays)
     return 0
@@ -67,6 +75,23 @@ def _made_on_device(
         made_on = tensor.backing_device if tensor.dtype.is_floating else made_on
         arrays[name] = np.ascontiguousarray(tensor.numpy())
     return arrays, made_on
+
+
+def _features_beside_cpu(tf: ModuleType, parts: Assembly) -> dict[str, float]:
+    """How far each array of a whole batch is from the same batch made on the CPU."""
+    example_of = example_of_row(parts.config, parts.index)
+    load, plan = make_loader(parts.task, example_of, {}), parts.plan.batch(0)
+    rows = {*plan.rows.tolist(), *plan.companions.tolist()} - {FILLER}
+    raws = {row: load(row, lambda: None) for row in rows}
+
+    def made_by(task: DataSide) -> dict[str, np.ndarray]:
+        return dict(BatchFiller(task, example_of, NoCache()).fill(plan, {}, dict(raws)))
+
+    made = made_by(parts.task)
+    with tf.device("/CPU:0"):
+        of_cpu = Task.of(parts.config.run.task).data_side()(parts.config)
+        of_cpu.open(parts.index)
+        return deviations(made, made_by(of_cpu))
 
 
 def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndarray]) -> None:

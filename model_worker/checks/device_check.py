@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zmq
@@ -26,7 +27,8 @@ from shared.stream.sockets import ServerSocket
 from shared.task.batch import WEIGHT
 from shared.task.model_side import Facts
 from shared.task.registry import Task
-from shared.worker.reports import Arrived, Device, Forward, Reporter
+from shared.worker.beside_cpu import deviations
+from shared.worker.reports import Arrived, Compared, Device, Forward, Reporter
 from shared.worker.start import (
     begin_worker,
     fix_gpu,
@@ -36,7 +38,11 @@ from shared.worker.start import (
     worker_parser,
 )
 
+if TYPE_CHECKING:
+    import keras
+
 _ARRIVAL_DEADLINE_S = 120.0
+_CPU = "/CPU:0"
 
 
 def main() -> int:
@@ -55,7 +61,8 @@ def _work(reporter: Reporter) -> int:
     device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
     index = Index.load(run.index)
     arrays = plan_of(config, index).batch(0).shape.arrays()
-    reporter.tell(_forward(tf, device, config, index, arrays))
+    for report in _forward(tf, device, config, index, arrays):
+        reporter.tell(report)
     reporter.tell(_arrival(tf, device, flags.endpoint, config.run.wire_id))
     return 0
 
@@ -66,30 +73,48 @@ def _forward(
     config: Config,
     index: Index,
     arrays: Mapping[str, tuple[str, tuple[int, ...]]],
-) -> Forward:
-    """Build the run's model on the device and run it once on numbers that look like a batch."""
+) -> tuple[Forward, Compared]:
+    """Build the run's model on the device and run it once on numbers that look like a batch.
+
+    The same is then done on the CPU: a device that computes nothing gives finite numbers too.
+    """
     from model_worker.training.built_model import built_model
     from model_worker.training.task_losses import measured
 
     task = Task.of(config.run.task).model_side()(config)
+    likely = task.likely(index, arrays)
+
+    def build(where: str) -> keras.Model:
+        with tf.device(where):
+            return built_model(task, Facts(index, config))
+
+    def losses(model: keras.Model, where: str) -> dict[str, Any]:  # of tensors
+        with tf.device(where):
+            batch = {name: tf.constant(array) for name, array in likely.items()}
+            step = tf.constant(0)
+            forward = tf.function(
+                lambda batch: measured(task, model, batch, False, step), autograph=False
+            )
+            parts, _ = forward(batch)
+            return parts
+
+    # Its weights are drawn by the CPU: a device that computes nothing has none of its own.
+    of_cpu = build(_CPU)
     started_s = time.perf_counter()
-    with tf.device(device):
-        model = built_model(task, Facts(index, config))
-        built_s = time.perf_counter()
-        batch = {name: tf.constant(array) for name, array in task.likely(index, arrays).items()}
-        step = tf.constant(0)
-        forward = tf.function(
-            lambda batch: measured(task, model, batch, False, step), autograph=False
-        )
-        parts, _ = forward(batch)
-    values = list(parts.values())
+    model = build(device)
+    model.set_weights(of_cpu.get_weights())
+    built_s = time.perf_counter()
+    parts = losses(model, device)
+    values = {f"the loss {name}": value.numpy() for name, value in parts.items()}
+    forward_s = time.perf_counter() - built_s
+    expected = {f"the loss {name}": value.numpy() for name, value in losses(of_cpu, _CPU).items()}
     return Forward(
-        finite=all(bool(np.isfinite(value.numpy())) for value in values),
-        device=values[0].backing_device,
+        finite=all(bool(np.isfinite(value)) for value in values.values()),
+        device=next(iter(parts.values())).backing_device,
         num_parameters=int(sum(np.prod(weight.shape) for weight in model.trainable_weights)),
         build_ms=round((built_s - started_s) * 1000),
-        forward_ms=round((time.perf_counter() - built_s) * 1000),
-    )
+        forward_ms=round(forward_s * 1000),
+    ), Compared(deviations(values, expected))
 
 
 def _arrival(tf: ModuleType, device: str, endpoint: str, run_id: str) -> Arrived:

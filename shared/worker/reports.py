@@ -142,6 +142,13 @@ class Forward:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Of a check: how far what a device computed is from what the CPU computed, by array."""
+
+    deviations: dict[str, float]  # as beside_cpu has them
+
+
+@dataclass(frozen=True)
 class Sent:
     """Of a check: the arrays that the data process made, and where."""
 
@@ -169,7 +176,7 @@ class Pace:
 
 Report = (
     Phase | Progress | Said | Busy | Metrics | Cause | Failure | Convicted
-    | Device | Forward | Sent | Arrived | Pace
+    | Device | Forward | Compared | Sent | Arrived | Pace
 )  # fmt: skip
 
 decode = decoder(Report.__args__)  # a line to its report; None for any other line

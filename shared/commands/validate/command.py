@@ -30,7 +30,7 @@ TITLES = (
     "Prerequisites: driver, TensorFlow, two GPUs",
     "Placement: each process sees exactly its GPU",
     "Model: built, and a forward pass on its GPU",
-    "Transfer: arrays from the data GPU to the model GPU",
+    "Transfer: features on the data GPU, arrays to the model GPU",
     "Pipeline: three batches from files to training steps",
 )
 

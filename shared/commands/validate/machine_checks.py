@@ -20,11 +20,22 @@ from shared.errors import GpuError, TandemError, Trouble
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import TrainingRun
 from shared.run.directory import RunDirectory
+from shared.worker.beside_cpu import wrong
 from shared.worker.contract import EXIT_INTERRUPTED
-from shared.worker.reports import Arrived, Device, Forward, LineKind, Metrics, Report, Sent
+from shared.worker.reports import (
+    Arrived,
+    Compared,
+    Device,
+    Forward,
+    LineKind,
+    Metrics,
+    Report,
+    Sent,
+)
 
 _NUM_STEPS = 3
 _STAGE_DEADLINE_S = 240.0
+_AS_THE_CPU = "numbers as the CPU computes them"
 _TRY_FAKE = "To try everything without GPUs: python launcher.py validate --fake-gpus 2"
 
 
@@ -163,10 +174,11 @@ def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
             "the forward pass gave numbers that are not finite.",
             "Update the GPU's driver; if it persists, the GPU may be faulty.",
         )
+    _check_numbers("model", children.wait_for("model", Compared, _STAGE_DEADLINE_S), gpu)
     size, build_s = facts.num_parameters / 1e6, facts.build_ms / 1000
     forward_s = facts.forward_ms / 1000
     passed = f"built in {build_s:.1f} s, forward pass in {forward_s:.1f} s"
-    return [f"{size:.1f} million parameters {passed}"]
+    return [f"{size:.1f} million parameters {passed}", _AS_THE_CPU]
 
 
 def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
@@ -180,7 +192,18 @@ def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
             "the arrays that arrived are not those that were sent.",
             "Test the memory of this machine and of its GPUs.",
         )
-    return [f"{arrived.num_bytes / 1e6:.1f} MB, the same to the last bit"]
+    compared = children.wait_for("data", Compared, _STAGE_DEADLINE_S)
+    _check_numbers("data", compared, gpus["data"])
+    return [f"{arrived.num_bytes / 1e6:.1f} MB, the same to the last bit", _AS_THE_CPU]
+
+
+def _check_numbers(role: str, compared: Compared, gpu: Gpu) -> None:
+    """Whether a device computes what the CPU does: one that does nothing fails at nothing else."""
+    if found := wrong(compared.deviations):
+        raise CheckFailed(
+            f"the {role} process computes something else on {gpu.name}: {found}.",
+            "Update the NVIDIA driver and restart the machine; if it persists, the GPU may be faulty.",
+        )
 
 
 def _check_device(what: str, device: str, gpu: Gpu) -> None:
@@ -213,6 +236,8 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
         raise CheckFailed(f"batches {trained} were trained instead of 0, 1 and 2.", remedy)
     if len(losses) < _NUM_STEPS:
         raise CheckFailed(f"only {len(losses)} of {_NUM_STEPS} steps had a finite loss.", remedy)
+    if not all(loss > 0 for loss in losses.values()):
+        raise CheckFailed("a step had a loss of zero: nothing was computed.", remedy)
     shown = ", ".join(f"{losses[step]:.2f}" for step in sorted(losses))
     return [f"{_NUM_STEPS} batches trained in order, loss {shown}"]
 

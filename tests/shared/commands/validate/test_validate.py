@@ -15,6 +15,7 @@ from shared.commands.validate.machine_checks import CheckFailed
 from shared.devices.device_facts import DeviceFacts, Misplaced, misplaced, not_apart
 from shared.devices.gpus import Gpu, list_gpus
 from shared.errors import ConfigError, TandemError, Trouble
+from shared.worker.reports import Compared
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -117,3 +118,11 @@ def test_two_processes_on_one_gpu_or_on_all_its_memory_are_told_apart():
     fake = dataclasses.replace(facts, device_kind="fake", num_gpus=0)
     assert not_apart(fake, fake).kind is Misplaced.CORES
     assert not_apart(fake, dataclasses.replace(fake, cores=(2, 3))) is None
+
+
+@pytest.mark.parametrize("role", ["data", "model"])
+def test_a_device_that_computes_something_else_than_the_cpu_fails(role):
+    gpu = Gpu(0, "GeForce", "GPU-aaaa", 24 << 10, 0)
+    machine_checks._check_numbers(role, Compared({"mel": 0.001, "rows": 0.0}), gpu)
+    with pytest.raises(CheckFailed, match=f"the {role} process computes something else on GeForce"):
+        machine_checks._check_numbers(role, Compared({"mel": 1.0, "rows": 0.0}), gpu)
