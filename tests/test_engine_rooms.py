@@ -26,7 +26,8 @@ ROOMS = [
     path
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
-    if not TASKS & set(path.parts) and str(path.relative_to(ROOT)) not in OF_SPEECH
+    if not TASKS & set(path.relative_to(ROOT).parts)
+    and str(path.relative_to(ROOT)) not in OF_SPEECH
 ]
 WORDS = {
     "mel", "mels", "pitch", "phoneme", "phonemes", "audio", "speaker", "speakers", "utterance",

@@ -67,7 +67,9 @@ class ClipFeatures:
         return [mel[place, : crop.num_frames] for place, crop in enumerate(crops)]
 
     def warm_up(self, rows: int, frames: int, crop_frames: int) -> None:
-        """Build the graphs of one bucket's clips and crops."""
+        """Build the graphs of one bucket's clips and crops; 0 where there are no crops."""
         self._extractor.warm_up(rows, frames)
+        if not crop_frames:
+            return
         empty = np.zeros((rows, pad_length(crop_frames)), np.float32)
         self._extractor.mel(empty, np.ones(rows, np.int32))

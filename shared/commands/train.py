@@ -136,7 +136,7 @@ def _run_recorded(
     write_environment(directory, placement)
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")
-        named = "" if Task.of(config.run.task).is_built_in else f" --task {config.run.task}"
+        named = "" if Task.of(config.run.task).is_default else f" --task {config.run.task}"
         say(f"   python -m model_worker --run {run_dir}{named}")
         say(f"   python -m data_worker --run {run_dir}{named}")
         return RunResult(0, "prepared", run_dir, 0)
@@ -154,8 +154,7 @@ def _run_recorded(
     record.end(ended)
     if config.run.report and not result.at_once:
         leave_report(directory, say)
-    is_built_in = Task.of(config.run.task).is_built_in
-    next_step = config.task.next_step(run_dir) if is_built_in else ""
+    next_step = Task.of(config.run.task).next_step(run_dir)
     record.say_last(ending_in_words(ended, result.run_dir, next_step))
     return result
 

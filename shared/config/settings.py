@@ -266,7 +266,7 @@ class RunConfig:
     task: str = option(
         "str",
         TASK,
-        "what is trained: speech, or your own FILE.py (or FILE.py:MODEL)",
+        "what is trained: speech, vocoder, or your own FILE.py (or FILE.py:MODEL)",
         saved=False,
         in_files=False,  # a run directory, and what is in one, never names code to be run
     )

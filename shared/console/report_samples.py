@@ -57,7 +57,7 @@ def _recorded(folder: Path) -> str:
     inner = "".join(map(_sample, _samples_in(folder)))
     if not inner:
         return ""
-    words = "As recorded, through the same vocoder"
+    words = "As recorded, which is as good as it can sound here"
     return folded(words, f'<div class="samples">{inner}</div>', is_open=True)
 
 

@@ -78,7 +78,9 @@ def speak_parser() -> PlainParser:
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast [1]")
     parser.add_argument("--pitch", type=float, default=0.0, help="semitones up or down [0]")
     parser.add_argument(
-        "--vocoder", metavar="DIR", help="SavedModel of a HiFi-GAN vocoder [Griffin-Lim]"
+        "--vocoder",
+        metavar="DIR",
+        help="run directory of a --task vocoder, or SavedModel of a HiFi-GAN vocoder [Griffin-Lim]",
     )
     return parser
 

@@ -67,7 +67,7 @@ class SpeechConfig:
     model_size: str = option(
         "str",
         "small",
-        "size of the acoustic model",
+        "size of the model",
         choices=("tiny", "small", "normal", "big"),
         decides="model",
     )
@@ -89,9 +89,3 @@ class SpeechConfig:
         from shared.speech.text.frontend import make_frontend
 
         make_frontend(self.text_frontend, self.language)
-
-    def next_step(self, run_dir: str) -> str:
-        """What people do with a run that has finished."""
-        return (
-            f'Speak: python launcher.py speak --run {run_dir} --text "Hello there." --out hello.wav'
-        )

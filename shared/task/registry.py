@@ -27,6 +27,7 @@ class _BuiltIn(NamedTuple):
     model: str
     form: str  # what both processes know of its batches
     settings: str  # its section of the configuration
+    next_step: str  # what people do with a run that has finished
 
 
 _BUILT_IN = {
@@ -35,6 +36,19 @@ _BUILT_IN = {
         model="model_worker.speech.task:SpeechModel",
         form="shared.speech.batch:FORM",
         settings="shared.speech.settings:SpeechConfig",
+        next_step=(
+            'Speak: python launcher.py speak --run {run} --text "Hello there." --out hello.wav'
+        ),
+    ),
+    "vocoder": _BuiltIn(
+        data="data_worker.vocoder.task:VocoderData",
+        model="model_worker.vocoder.task:VocoderModel",
+        form="shared.vocoder.batch:FORM",
+        settings="shared.speech.settings:SpeechConfig",
+        next_step=(
+            'Speak with it: python launcher.py speak --run VOICE --vocoder {run} --text "Hello '
+            'there." --out hello.wav'
+        ),
     ),
 }
 DEFAULT = "speech"
@@ -102,6 +116,15 @@ class Task:
     @property
     def is_built_in(self) -> bool:
         return not self.file
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the one that need not be named."""
+        return self.is_built_in and self.name == DEFAULT
+
+    def next_step(self, run_dir: str) -> str:
+        """What people do with a run of it that has finished; empty where nobody but they know."""
+        return _BUILT_IN[self.name].next_step.format(run=run_dir) if self.is_built_in else ""
 
     @property
     def data_identity(self) -> tuple[str, str]:

@@ -267,3 +267,13 @@ def undisturbed(tmp_path_factory, small_corpus, index_cache):
     runs.finish("run", "--max-steps", "14", "--samples", "2", "--report")
     yield runs
     runs.end_all()
+
+
+@pytest.fixture(scope="session")
+def vocoder(tmp_path_factory, small_corpus, index_cache):
+    """The same of a vocoder, whose task has to be named again by whoever goes on with it."""
+    runs = Runs(tmp_path_factory.mktemp("v"), small_corpus, index_cache)
+    flags = ("--max-steps", "8", "--checkpoint-every", "2", "--samples", "2", "--report")
+    runs.finish("run", "--task", "vocoder", *flags)
+    yield runs
+    runs.end_all()

@@ -35,10 +35,11 @@ def num_samples(path) -> int:
 
 
 @pytest.fixture
-def trained(checkout, run):
-    """A checkout with that run in runs/mine, a recording and lines to speak."""
+def trained(checkout, run, vocoder):
+    """A checkout with that run in runs/mine, a vocoder, a recording and lines to speak."""
     (checkout.folder / "runs").mkdir()
     (checkout.folder / "runs" / "mine").symlink_to(run)
+    (checkout.folder / "runs" / "vocoder").symlink_to(vocoder.folder / "run")
     shutil.copy(checkout.corpus / "wavs" / "demo-0003.wav", checkout.folder / "clip.wav")
     lines = "One red boat.\n\n…\nTwo ☃ red boats.\n"
     (checkout.folder / "lines.txt").write_text(lines, "utf-8")
@@ -57,7 +58,8 @@ def test_every_documented_way_speaks(trained):
     lengths = {}
     for flags, (number, command) in ways.items():
         assert command.wait() == 0, command.text
-        assert re.search(r"s of speech in .* \(real-time factor [\d.]+, Griffin-Lim;", command.text)
+        by = "vocoder" if "--vocoder" in flags else "Griffin-Lim"
+        assert re.search(rf"s of speech in .* \(real-time factor [\d.]+, {by};", command.text)
         if "--out-dir" in flags:
             continue
         mel = np.load(trained.folder / "new" / f"{number}.npy")

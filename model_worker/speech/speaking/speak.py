@@ -17,6 +17,7 @@ from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.speaking_device import fix_speaking_device
 from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
+from model_worker.vocoder.trained_run import TrainedRun, is_run, trained_run
 from shared.errors import InputError
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes, write_file
@@ -49,8 +50,7 @@ def _work(arguments: list[str]) -> int:
         reference_mel = mel_of_speaker(flags.speaker, index, config)
     utterances = _utterances(flags, TextEncoder(index))
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
-    if flags.vocoder and not (Path(flags.vocoder) / "saved_model.pb").is_file():
-        raise InputError(f"--vocoder {flags.vocoder}: is not a SavedModel folder.")
+    trained = _trained_vocoder(flags.vocoder) if flags.vocoder else None
     _make_folders(utterances)
     _say("⏳ Loading the voice, which takes some seconds")
     device_kind = fix_speaking_device(config, _say)
@@ -58,11 +58,11 @@ def _work(arguments: list[str]) -> int:
         start_tensorflow("model", device_kind, config)
         # These import TensorFlow, whose device had to be settled first.
         from model_worker.speech.speaking.loaded_voice import Voice, load_model, silence
-        from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
+        from model_worker.speech.speaking.vocoder import chosen_vocoder
 
         voice = Voice(load_model(index, config.task.model_size, checkpoint))
         voice.warm_up(reference_mel)
-    vocoder = SavedVocoder(flags.vocoder) if flags.vocoder else GriffinLim(index.mel_basis)
+        vocoder = chosen_vocoder(trained or flags.vocoder, index.mel_basis)
     if flags.out or flags.out_dir:
         vocoder(silence(8))
     ready_s = time.perf_counter()
@@ -80,6 +80,21 @@ def _work(arguments: list[str]) -> int:
     place = flags.out or flags.out_dir or flags.mel
     _say(_ending(place, len(utterances), num_frames, took_s, ready_s - started_s, by))
     return 0
+
+
+def _trained_vocoder(path: str) -> TrainedRun | None:
+    """What is known of a vocoder's run; None for a SavedModel.
+
+    Raises:
+        InputError: the folder is neither.
+    """
+    if is_run(path):
+        return trained_run(path, lambda text: _say(f"⚠️  {text}"))
+    if (Path(path) / "saved_model.pb").is_file():
+        return None
+    raise InputError(
+        f"--vocoder {path}: is not a SavedModel folder, nor the run directory of a --task vocoder."
+    )
 
 
 def _utterances(flags: argparse.Namespace, encoder: TextEncoder) -> list[Utterance]:

@@ -1,17 +1,40 @@
-"""Mel to waveform: Griffin-Lim, or a trained vocoder of the HiFi-GAN convention as a SavedModel."""
+"""Mel to waveform: Griffin-Lim, a vocoder of our own, or one of the HiFi-GAN convention as a SavedModel."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from model_worker.speech.speaking.griffin_lim import waveform_of_mel
 from model_worker.speech.speaking.speaking_graph import FRAME_MULTIPLE
+from model_worker.vocoder.speaking import TrainedVocoder, load_generator
+from model_worker.vocoder.trained_run import TrainedRun
 from shared.errors import InputError
 from shared.plan.buckets import round_up
 from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+
+
+class Vocoder(Protocol):
+    """Makes samples of mels."""
+
+    name: str  # as people are told
+
+    def __call__(self, mel: np.ndarray) -> np.ndarray:
+        """mel float32 (frames, 80), natural log -> float32 (frames * HOP,) in [-1, 1]"""
+
+
+def chosen_vocoder(chosen: TrainedRun | str | None, mel_basis: np.ndarray) -> Vocoder:
+    """That of a run, that of a SavedModel's folder, or Griffin-Lim.
+
+    Raises:
+        TandemError: it can't be loaded.
+    """
+    if isinstance(chosen, TrainedRun):
+        return TrainedVocoder(load_generator(chosen), chosen.name)
+    return SavedVocoder(chosen) if chosen else GriffinLim(mel_basis)
 
 
 class GriffinLim:

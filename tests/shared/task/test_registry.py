@@ -53,6 +53,14 @@ def test_speech_is_built_in():
     assert task.data_side().__name__ == "SpeechData"
 
 
+def test_the_vocoder_is_built_in_and_need_be_named():
+    task = Task.of("vocoder")
+    assert task.is_built_in and not task.is_default and Task.of("speech").is_default
+    assert task.data_identity == ("vocoder", "") and task.form().lengths == ()
+    assert task.data_side().__name__ == "VocoderData" and issubclass(task.data_side(), DataSide)
+    assert task.next_step("runs/x").startswith("Speak with it: python launcher.py speak")
+
+
 def test_a_file_brings_both_halves_or_one(write):
     task = Task.of(write(WHOLE))
     assert (task.name, task.is_built_in, task.has_data, task.has_model) == (
@@ -99,7 +107,9 @@ def test_the_same_content_is_the_same_task_wherever_it_is(write, tmp_path):
 )
 def test_what_is_neither_a_name_nor_a_file_says_what_was_expected(text):
     said = refused(text)
-    assert said.startswith(f"--task {text}: expected speech, or a Python file with a task: FILE.py")
+    assert said.startswith(
+        f"--task {text}: expected speech, vocoder, or a Python file with a task: FILE.py"
+    )
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path):

@@ -1,0 +1,1 @@
+"""The vocoder's model half: mels become samples."""

@@ -1,0 +1,57 @@
+"""The pitch that a mel was made with, read off it, so that a mel is all that the vocoder needs.
+
+A small network says of each step of a scale how likely it is, as one would guess from the distances
+between the harmonics; the pitch is the mean of the steps around the likeliest.
+"""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from model_worker.vocoder.layers import Block
+
+STEPS = 200
+LOWEST_HZ, HIGHEST_HZ = 60.0, 500.0  # as the data side finds it
+_LOG_STEP = float(np.log(HIGHEST_HZ / LOWEST_HZ) / (STEPS - 1))
+_SCALE = (np.log(LOWEST_HZ) + _LOG_STEP * np.arange(STEPS)).astype(np.float32)
+_NEIGHBOURS = 3
+_IMPOSSIBLE = -1e9
+_CHANNELS, _BLOCKS = 64, 3
+
+
+class PitchReader(keras.layers.Layer):
+    """Normalised mel to the likelihood of each step of the scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first = keras.layers.Conv1D(_CHANNELS, 5, padding="same")
+        self._blocks = [Block(_CHANNELS, 2 * _CHANNELS, 1.0 / _BLOCKS) for _ in range(_BLOCKS)]
+        self._last = keras.layers.Dense(STEPS, dtype="float32")
+
+    @property
+    def matrices(self) -> list[keras.Variable]:
+        return [matrix for block in self._blocks for matrix in block.matrices]
+
+    def call(self, mel: tf.Tensor) -> tf.Tensor:
+        """mel (batch, frames, 80) -> float32 (batch, frames, STEPS), before the softmax"""
+        x = self._first(mel)
+        for block in self._blocks:
+            x = block(x)
+        return self._last(x)
+
+
+def log_f0_of(likelihood: tf.Tensor) -> tf.Tensor:
+    """The natural log of the likeliest pitch in Hz: (batch, frames, STEPS) -> (batch, frames)."""
+    best = tf.argmax(likelihood, axis=2, output_type=tf.int32)[:, :, tf.newaxis]
+    is_near = tf.abs(tf.range(STEPS) - best) <= _NEIGHBOURS
+    share = tf.nn.softmax(tf.where(is_near, likelihood, _IMPOSSIBLE))
+    return tf.reduce_sum(share * _SCALE, axis=2)
+
+
+def surprise(likelihood: tf.Tensor, log_f0: tf.Tensor) -> tf.Tensor:
+    """How little the true pitch was expected, in nats, float32 (batch, frames)."""
+    distance = (log_f0[:, :, tf.newaxis] - _SCALE) / _LOG_STEP
+    wanted = tf.nn.softmax(-0.5 * tf.square(distance))
+    return tf.nn.softmax_cross_entropy_with_logits(wanted, likelihood)

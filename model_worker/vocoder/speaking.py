@@ -1,0 +1,55 @@
+"""A trained vocoder at work: the mel of any length to samples, in one call."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from model_worker.vocoder.generator import Generator, Scale, build_generator
+from model_worker.vocoder.trained_run import TrainedRun
+from shared.errors import CheckpointError
+from shared.plan.buckets import round_up
+from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+
+_FRAME_MULTIPLE = 64  # lengths are rounded up to it, so that a GPU meets few different ones
+
+
+class TrainedVocoder:
+    """Speaks mels with a generator."""
+
+    def __init__(self, model: Generator, name: str = "vocoder"):
+        self.name = name
+        self._graph = tf.function(
+            model.speak,
+            input_signature=[tf.TensorSpec([None, None, MEL_BINS], tf.float32)],
+            autograph=False,
+        )
+
+    def __call__(self, mel: np.ndarray) -> np.ndarray:
+        """mel float32 (frames, 80), natural log -> float32 (frames * HOP,) in [-1, 1]"""
+        missing = round_up(len(mel), _FRAME_MULTIPLE) - len(mel)
+        padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
+        samples = self._graph(tf.constant(padded[np.newaxis], tf.float32))[0, : len(mel) * HOP]
+        return np.clip(samples.numpy(), -1.0, 1.0)
+
+
+def load_generator(run: TrainedRun) -> Generator:
+    """The generator with the averaged weights of a run, in float32.
+
+    Raises:
+        CheckpointError: the weights are of another model.
+    """
+    keras.config.set_dtype_policy("float32")
+    index = run.index
+    model = build_generator(run.model_size, Scale.of_index(index), index.mel_basis)
+    arrays = [array for _, array in sorted(run.checkpoint.groups["ema"].items())]
+    variables = model.trainable_variables
+    if [tuple(a.shape) for a in arrays] != [tuple(v.shape) for v in variables]:
+        raise CheckpointError(
+            f"{run.checkpoint.path}: its weights do not fit a {run.model_size} vocoder. Another "
+            "version made it, or the run directory holds parts of different runs."
+        )
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+    return model

@@ -1,0 +1,1 @@
+"""What both halves of the vocoder task need: what its batches hold."""

@@ -1,0 +1,47 @@
+"""The vocoder in real processes: the same stream, the same weights, and a voice that speaks with it."""
+
+import signal
+
+FLAGS = ("--task", "vocoder", "--max-steps", "8", "--checkpoint-every", "2")
+
+
+def test_three_data_processes_and_a_stop_end_in_the_same_audit_and_weights(runs, vocoder):
+    flags = (*FLAGS, "--data-workers", "3", "--cache", "off")
+    command = runs.launch("run", *flags)
+    runs.wait_for_step(command, "run", 3)
+    command.signal(signal.SIGINT)
+    assert command.wait() == 130, command.text
+    resumed = runs.finish("run", *flags)
+    assert "Continuing from step" in resumed.text
+    assert runs.audit("run") == vocoder.audit("run")
+    assert runs.weights("run") == vocoder.weights("run")
+
+
+def test_it_shows_recordings_beside_what_it_makes_of_them_and_says_what_is_next(vocoder):
+    folder = vocoder.folder / "run"
+    for place in ("step-000006", "step-000008"):
+        names = {path.name for path in (folder / "samples" / place).iterdir()}
+        assert names == {"0.wav", "1.wav", "0.png", "1.png"}
+    assert {path.name for path in (folder / "samples" / "recorded").iterdir()} == {"0.wav", "1.wav"}
+    for i in range(2):
+        sizes = {(path / f"{i}.wav").stat().st_size for path in (folder / "samples").iterdir()}
+        assert len(sizes) == 1  # as long as the recording
+    assert "audio/wav" in (folder / "report.html").read_text()
+    validations = [each for each in vocoder.metrics("run") if "judged_by" in each]
+    assert {each["judged_by"] for each in validations} == {"val_magnitude"}
+    assert "s of audio" in (folder / "launcher.log").read_text()
+    assert f"speak --run VOICE --vocoder {folder}" in (folder / "launcher.log").read_text()
+
+
+def test_another_task_does_not_go_on_with_it(vocoder):
+    command = vocoder.python("launcher.py", "--run-dir", str(vocoder.folder / "run"))
+    assert command.wait() == 2
+    assert "was begun with --task vocoder" in command.text
+
+
+def test_what_is_no_vocoder_is_named_before_anything_is_loaded(undisturbed, vocoder):
+    voice = str(undisturbed.folder / "run")
+    flags = ("--run", voice, "--vocoder", voice, "--text", "hi", "--out", "a.wav")
+    command = vocoder.python("launcher.py", "speak", *flags)
+    assert command.wait() == 2
+    assert "is a run of --task speech, which makes no sound of a mel" in command.text
