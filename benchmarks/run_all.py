@@ -53,6 +53,7 @@ QUESTIONS = {
     "resume": "Resume: the first batch at step 1,000,000",
     "scale": "Scale: 1,000 to 1,000,000 utterances",
     "slow_storage": "More data workers on storage with 20 ms latency",
+    "watchers": "Watchers: a step while the run is watched against one while it is not",
     "start_up": "Start-up: command to first training step",
     "voice": "Time to an intelligible voice",
 }

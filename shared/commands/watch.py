@@ -7,20 +7,24 @@ import dataclasses
 import os
 import sys
 import time
+from pathlib import Path
 
 from shared.config.flags import PlainParser
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import can_draw
 from shared.console.run_words import state_in_words
 from shared.console.say import say_plainly
+from shared.errors import ConfigError, InputError
 from shared.launching.run_record import View
 from shared.run.directory import RunDirectory
 from shared.status.run_state import RunState, State, the_run
 from shared.status.run_status import RunStatus
+from shared.status.summary import runs_below
 from shared.status.watched import Watched
 
 _EVERY_S = 0.5
 _LINES_BEFORE = 8  # of the story, that a watcher begins with
+_LAST_PORT = 65535
 _NICE = 10  # who only watches gives way to who trains
 
 
@@ -28,10 +32,21 @@ def watch_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py watch",
-        usage="launcher.py watch RUN [--json]",
+        usage="launcher.py watch RUN [RUN ...] [--web [PORT]] [--json]",
         description="Show a run that is going on. Ctrl-C leaves it alone.",
     )
-    parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="+",
+        help="run directory, such as runs/NAME; with --web several, or a folder of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--web", metavar="PORT", nargs="?", const="0",
+        help="serve the report as a page that lives, on loopback [any free port]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--web-host", metavar="ADDRESS",
+        help="serve it at this address, for other machines too: who has the link can look",
+    )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, whenever something changes"
     )
@@ -41,11 +56,34 @@ def watch_parser() -> PlainParser:
 def main(arguments: list[str]) -> int:
     """Watch until the run ends; returns 1 where it failed."""
     flags = watch_parser().parse_all(arguments)
-    run = the_run(flags.run)
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
+    if flags.web is not None or flags.web_host is not None:
+        return _on_the_web(flags.runs, flags.web or "0", flags.web_host)
+    if len(flags.runs) > 1:
+        raise InputError("Several runs can be watched with --web. Name one without it.")
+    run = the_run(flags.runs[0])
+    _give_way()
     found = _in_json(run) if flags.json else _in_the_terminal(run)
     return 1 if found.state is State.FAILED else 0
+
+
+def _give_way() -> None:
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+
+
+def _on_the_web(named: list[str], port: str, host: str | None) -> int:
+    """Serve a page of these runs, finished ones too, until Ctrl-C."""
+    if not port.isdecimal() or int(port) > _LAST_PORT:
+        raise ConfigError(f"--web: found {port!r}; expected a port from 0 to {_LAST_PORT}.")
+    paths = [Path(name) for name in named]
+    for path in paths:
+        if not any(runs_below(path)):
+            the_run(str(path))  # says what it is instead
+    _give_way()
+    from shared.console.web.serve import LOOPBACK, serve
+
+    serve(paths, host or LOOPBACK, int(port))
+    return 0
 
 
 def _in_json(run: RunDirectory) -> RunState:

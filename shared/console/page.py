@@ -51,19 +51,33 @@ audio { width: 100%; margin-top: 8px; }
 """
 
 
+# Whatever the data say, a page fetches nothing and runs nothing. One that lives has its rules from
+# the server that it lives by.
+_NOTHING_FROM_OUTSIDE = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; img-src data:; media-src data:\">"
+)
+
+
 def page(title: str, subtitle: str, parts: Iterable[str]) -> str:
     """The whole document. It loads nothing: every picture and sound is inside it."""
+    body = f'<h1>{text(title)}</h1><p class="soft">{text(subtitle)}</p>\n' + "\n".join(
+        part for part in parts if part
+    )
+    return frame(title, body)
+
+
+def frame(title: str, body: str, style: str = "", script: str = "") -> str:
+    """A document around HTML; `script` is the address of its program, if it has one."""
+    rules = "" if script else _NOTHING_FROM_OUTSIDE
+    program = f'<script src="{text(script)}" defer></script>' if script else ""
     return (
         "<!doctype html>\n"
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # Whatever the data say, the page fetches nothing and runs nothing.
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'; img-src data:; media-src data:\">"
-        f"<title>{text(title)}</title><style>{_STYLE}</style></head>\n"
-        f'<body><main><h1>{text(title)}</h1><p class="soft">{text(subtitle)}</p>\n'
-        + "\n".join(part for part in parts if part)
-        + "\n</main></body></html>\n"
+        '<link rel="icon" href="data:,">'  # none, or a browser would ask for one
+        f"{rules}<title>{text(title)}</title><style>{_STYLE}{style}</style>{program}</head>\n"
+        f"<body><main>{body}\n</main></body></html>\n"
     )
 
 

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from pathlib import Path
 
-import numpy as np
-
-from shared.clock import clock
-from shared.config.option import rules_of
-from shared.config.settings import SECTIONS, Config
-from shared.console import report_pictures
-from shared.console.numbers import number
-from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
+from shared.console import report_pictures, report_sections, report_series
+from shared.console.page import page, panel, paragraph, section
 from shared.console.report_samples import samples_section
-from shared.console.run_story import RunStory, judged, judged_by, read_run
-from shared.console.run_words import ending_in_words, restart_in_words, without_sign
-from shared.diagnosis.steadiness import steadiness
-from shared.diagnosis.verdict import Measured, judge
+from shared.console.run_story import RunStory, read_run
 from shared.run.directory import RunDirectory
-from shared.run.environment import versions_here
 from shared.run.files import write_file
-from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
-
-_MOST_ROWS = 500
 
 
 def write_report(run_dir: str | os.PathLike[str]) -> Path:
@@ -42,26 +28,20 @@ def write_report(run_dir: str | os.PathLike[str]) -> Path:
 
 def report_page(story: RunStory) -> str:
     """The whole page."""
-    parts = [_ending(story), _facts(story)]
+    parts = [report_sections.ending(story), report_sections.facts_of(story)]
     if story.steps:
         parts += [
             section(
-                "The two GPUs" if "CPU" not in _both(story) else "The two sides",
+                report_series.title_of(story),
                 panel(report_pictures.gpus_and_queue(story)),
-                paragraph(_steadiness(story), "soft"),
+                paragraph(report_sections.steadiness_of(story), "soft"),
             ),
             section("Loss", panel(report_pictures.losses(story))),
             section(
                 "Where the time went",
                 panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),
-                paragraph(_verdict(story)),
-                paragraph(
-                    "Blue: the model process at work. Red: the model process waiting, and "
-                    "what for. Orange: making a batch and bringing it to the model's device, "
-                    "which goes on at the same time; reading and decoding are added up over the "
-                    "reader threads.",
-                    "soft",
-                ),
+                paragraph(report_sections.verdict(story)),
+                paragraph(report_sections.COLOURS_OF_TIME, "soft"),
             ),
             section("Padding and speed", panel(report_pictures.pace(story))),
         ]
@@ -69,175 +49,9 @@ def report_page(story: RunStory) -> str:
         parts.append(paragraph("No step has been logged yet."))
     parts += [
         samples_section(RunDirectory(story.path).samples),
-        _quarantine(story.quarantine),
-        _restarts(story),
-        _configuration(story),
-        _environment(story),
+        report_sections.quarantine(story.quarantine),
+        report_sections.restarts(story),
+        report_sections.configuration(story),
+        report_sections.environment(story),
     ]
     return page(f"Run {story.name}", f"written {time.strftime('%Y-%m-%d %H:%M:%S')}", parts)
-
-
-_TONES = {EXIT_FINISHED: "good", EXIT_INTERRUPTED: ""}
-
-
-def _ending(story: RunStory) -> str:
-    """How the run ended, if it has."""
-    if story.ending is None:
-        return ""
-    words = without_sign(ending_in_words(story.ending, str(story.path))).partition("\n")[0]
-    return paragraph(words, _TONES.get(story.ending.exit_code, "bad"))
-
-
-def _facts(story: RunStory) -> str:
-    pairs: list[tuple[object, str]] = []
-    if story.steps:
-        last = story.steps[-1]
-        # A run that the clock ends is validated after its last step, which is not always logged.
-        num_steps = int(max(r["step"] for r in (*story.steps, *story.validations)))
-        share = report_pictures.busy_windows(story)[1]
-        pairs += [
-            (f"{num_steps:,}", f"steps, epoch {last.get('epoch', '–')}"),
-            (clock(story.clock_s[-1]), "from the first to the last logged step"),
-            (_rounded(number(last, "loss")), "training loss at the end"),
-        ]
-        if story.validations:
-            best = min(story.validations, key=judged)
-            by = judged_by(best).removeprefix("val_")
-            words = f"best held-out {by}, step {best['step']:,}"
-            pairs.append((_rounded(judged(best)), words))
-        if len(share):
-            pairs.append(
-                (f"{np.median(share):.0%}", f"{story.device('model')} busy (median second)")
-            )
-        pairs.append((f"{_wait_share(story):.1%}", "of its time waiting for data"))
-    pairs += [
-        (f"{len(story.quarantine):,}", "examples left out"),
-        (f"{len(story.restarts):,}", "restarts of a process"),
-    ]
-    return facts(pairs)
-
-
-def _date(time_s: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
-    except (ValueError, OverflowError, OSError):
-        return ""  # no time that can be
-
-
-def _both(story: RunStory) -> str:
-    return f"{story.device('data')}, {story.device('model')}"
-
-
-def _wait_share(story: RunStory) -> float:
-    measured = Measured(story.steps)
-    if not measured.is_empty:
-        return measured.wait_share
-    waited, worked = _total(story, "data_wait_ms"), _total(story, "step_ms")
-    return waited / max(1e-9, waited + worked)
-
-
-def _total(story: RunStory, name: str) -> float:
-    records = report_pictures.after_compilation(story)
-    return float(np.nansum([number(record, name) for record in records] or [0.0]))
-
-
-def _steadiness(story: RunStory) -> str:
-    share = report_pictures.busy_windows(story)[1]
-    steady = steadiness(share)
-    if not len(share):
-        return f"The {story.device('model')} does not say how busy it is."
-    if steady is None:
-        return f"Too short a run to say how steady the {story.device('model')} was."
-    pauses = " Red: where it stood still between two starts." if story.pauses_s else ""
-    return (
-        f"The {story.device('model')}: 5th percentile of its one-second windows {steady.low:.0%}, median "
-        f"{steady.middle:.0%}, ratio {steady.ratio} (1 is perfectly steady). Dashed: the queue's "
-        f"bound.{pauses}"
-    )
-
-
-def _verdict(story: RunStory) -> str:
-    verdict = judge(Measured(story.steps), story.config or Config())
-    if verdict is None:
-        return "What the model process waited for was not logged."
-    return f"The verdict: {verdict}."
-
-
-def _quarantine(records: list[dict]) -> str:
-    rows = [
-        [
-            r.get("line", ""),
-            r.get("id", ""),
-            r.get("path", ""),
-            r.get("kind", ""),
-            r.get("reason", ""),
-            r.get("from_batch", "the start"),
-        ]
-        for r in records[:_MOST_ROWS]
-    ]
-    if not rows:
-        return section("Left out", paragraph("Every example was used.", "soft"))
-    more = _and_more(len(records), "quarantine.jsonl")
-    titles = ("line", "id", "file", "kind", "reason", "from batch")
-    listed = table(titles, rows)
-    return section(
-        f"Left out: {len(records):,}",
-        listed if len(rows) <= 20 else folded("Every one of them", listed),
-        more,
-    )
-
-
-def _and_more(count: int, file: str) -> str:
-    """Where the rest of a table is that would be too long for a page."""
-    left = count - _MOST_ROWS
-    return paragraph(f"… and {left:,} more in {file}.", "soft") if left > 0 else ""
-
-
-def _restarts(story: RunStory) -> str:
-    if not story.restarts:
-        return section("Restarts", paragraph("No process had to be started again.", "soft"))
-    rows = [
-        (_date(event.time_s), without_sign(restart_in_words(event)))
-        for event in story.restarts[:_MOST_ROWS]
-    ]
-    return section(
-        f"Restarts: {len(story.restarts):,}",
-        table(("when", "what happened"), rows),
-        _and_more(len(story.restarts), "launcher.log"),
-    )
-
-
-def _configuration(story: RunStory) -> str:
-    changed = table(("option", "value", "default"), _changed(story.config)) if story.config else ""
-    whole = folded("config.toml", panel(f"<pre>{text(story.config_text)}</pre>"))
-    return section("Configuration", changed, whole)
-
-
-def _changed(config: Config) -> list[list[str]]:
-    """The options that are not at their defaults."""
-    rows = []
-    for name, kind in SECTIONS.items():
-        section_now, section_default = getattr(config, name), kind()
-        for key, rule in rules_of(kind).items():
-            now, default = getattr(section_now, key), getattr(section_default, key)
-            if rule.saved and now != default:
-                rows.append([f"{name}.{key}", _plain(now), _plain(default)])
-    return rows
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return "–" if value is None else str(value)
-
-
-def _environment(story: RunStory) -> str:
-    rows = [[f"{role} process", each] for role, names in story.devices.items() for each in names]
-    rows += [list(pair) for pair in (story.versions or versions_here()).items()]
-    # Of a run from before they were written down.
-    remark = paragraph("Of the machine that wrote this page.", "soft") if not story.versions else ""
-    return section("Devices and versions", table(("what", "which"), rows), remark)
-
-
-def _rounded(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else "not finite"

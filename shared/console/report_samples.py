@@ -12,9 +12,9 @@ from shared.run.directory import RECORDED
 MOST_BYTES = 12 << 20  # of all samples together, before they grow by a third in the page
 _MOST_BYTES_EACH = 4 << 20
 _OPEN_STEPS = 2
-_PICTURES = {".png": "image/png", ".jpg": "image/jpeg"}
-_SOUNDS = {".wav": "audio/wav", ".flac": "audio/flac"}
-_KINDS = {**_PICTURES, **_SOUNDS}
+PICTURES = {".png": "image/png", ".jpg": "image/jpeg"}
+SOUNDS = {".wav": "audio/wav", ".flac": "audio/flac"}
+_KINDS = {**PICTURES, **SOUNDS}
 
 
 def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
@@ -72,7 +72,7 @@ def _sample(paths: list[Path]) -> str:
     parts = ""
     for path in paths:
         content = _data_uri(path)
-        if content and path.suffix in _PICTURES:
+        if content and path.suffix in PICTURES:
             parts += f'<img src="{content}" alt="{text(f"picture of sample {path.stem}")}">'
         elif content:
             parts += f'<audio controls preload="metadata" src="{content}"></audio>'

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
+from shared.console.growing_lines import GrowingLines
 from shared.console.numbers import is_number, number
 from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
 from shared.run.environment import read_environment
 from shared.run.event_log import Ended, Restarted, Started, read_events
-from shared.run.json_lines import records_of
 
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
 
@@ -53,45 +53,62 @@ class RunStory:
         return f"{role} {'CPU' if on_cpu else 'GPU'}"
 
 
+class StoryReader:
+    """Reads a run that may go on; what has been read of its long files is not read again."""
+
+    def __init__(self, run_dir: str | os.PathLike[str]):
+        self._run = RunDirectory(run_dir)
+        self._metrics = GrowingLines(self._run.metrics)
+        self._quarantine = GrowingLines(self._run.quarantine)
+
+    def read(self) -> RunStory:
+        """What is there of the run by now.
+
+        Raises:
+            InputError: this is not a run directory.
+        """
+        run = self._run
+        if not run.config.is_file():
+            raise InputError(
+                f"{run.path}: is not a run directory (it has no config.toml). Name a folder such as "
+                "runs/NAME."
+            )
+        config_text = run.config.read_text(encoding="utf-8", errors="replace")
+        try:
+            config = load_config(run.config)
+        except TandemError:
+            config = None  # of another version; its text is shown all the same
+        records = [record for record in self._metrics.read() if is_number(record.get("step"))]
+        steps = [r for r in records if "step_ms" in r and is_number(r.get("time"))]
+        events = read_events(run.events)
+        starts_s = [event.time_s for event in events if isinstance(event, Started)]
+        clock_s, pauses_s = _running_clock([float(r["time"]) for r in steps], starts_s)
+        versions, devices = read_environment(run)
+        last = events[-1] if events else None
+        return RunStory(
+            name=run.path.resolve().name,
+            path=run.path,
+            config=config,
+            config_text=config_text,
+            steps=steps,
+            clock_s=clock_s,
+            pauses_s=pauses_s,
+            validations=[record for record in records if is_number(record.get("val_loss"))],
+            quarantine=self._quarantine.read(),
+            restarts=[event for event in events if isinstance(event, Restarted)],
+            ending=last if isinstance(last, Ended) else None,
+            versions=versions,
+            devices=devices,
+        )
+
+
 def read_run(run_dir: str | os.PathLike[str]) -> RunStory:
     """Read what is there of a run.
 
     Raises:
         InputError: this is not a run directory.
     """
-    run = RunDirectory(run_dir)
-    if not run.config.is_file():
-        raise InputError(
-            f"{run_dir}: is not a run directory (it has no config.toml). Name a folder such as "
-            "runs/NAME."
-        )
-    config_text = run.config.read_text(encoding="utf-8", errors="replace")
-    try:
-        config = load_config(run.config)
-    except TandemError:
-        config = None  # of another version; its text is shown all the same
-    records = [record for record in records_of(run.metrics) if is_number(record.get("step"))]
-    steps = [record for record in records if "step_ms" in record and is_number(record.get("time"))]
-    events = read_events(run.events)
-    starts_s = [event.time_s for event in events if isinstance(event, Started)]
-    clock_s, pauses_s = _running_clock([float(record["time"]) for record in steps], starts_s)
-    versions, devices = read_environment(run)
-    last = events[-1] if events else None
-    return RunStory(
-        name=run.path.resolve().name,
-        path=run.path,
-        config=config,
-        config_text=config_text,
-        steps=steps,
-        clock_s=clock_s,
-        pauses_s=pauses_s,
-        validations=[record for record in records if is_number(record.get("val_loss"))],
-        quarantine=records_of(run.quarantine),
-        restarts=[event for event in events if isinstance(event, Restarted)],
-        ending=last if isinstance(last, Ended) else None,
-        versions=versions,
-        devices=devices,
-    )
+    return StoryReader(run_dir).read()
 
 
 def judged_by(record: dict) -> str:

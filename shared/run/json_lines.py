@@ -92,10 +92,10 @@ def records_of(path: Path) -> list[dict]:
         lines = path.read_bytes().split(b"\n")
     except OSError:
         return []
-    return [record for record in map(_object_on, lines) if record is not None]
+    return [record for record in map(object_on, lines) if record is not None]
 
 
-def _object_on(line: bytes) -> dict | None:
+def object_on(line: bytes) -> dict | None:
     """The object that a line is; None where it is damaged."""
     try:
         record = json.loads(line)
@@ -106,7 +106,7 @@ def _object_on(line: bytes) -> dict | None:
 
 def _record_of(line: bytes) -> dict | None:
     """The object on a line; None when it was not written whole, or is damaged."""
-    return _object_on(line) if line.endswith(b"\n") else None
+    return object_on(line) if line.endswith(b"\n") else None
 
 
 def sound_records(path: Path, is_sound: Callable[[dict], bool]) -> list[dict]:

@@ -18,6 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from chromium import PROGRAM, Chromium
 from documents import blocks
 
 from shared.config.variables import FAKE_GPUS_VARIABLE
@@ -277,3 +278,11 @@ def vocoder(tmp_path_factory, small_corpus, index_cache):
     runs.finish("run", "--task", "vocoder", *flags)
     yield runs
     runs.end_all()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    if not PROGRAM:
+        pytest.skip("Chromium is not installed here (Debian's package is called chromium)")
+    with Chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser

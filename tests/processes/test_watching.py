@@ -1,9 +1,24 @@
 """Runs that are watched, listed and stopped from other shells."""
 
 import json
+import re
 import signal
+import urllib.request
 
 from documents import documented, the_documented
+
+
+def a_free_port(words):
+    """The command with any free port in the place of its own."""
+    return ["0" if word.isdecimal() else word for word in words]
+
+
+def read(page, what):
+    """Something behind the link that a page's command has printed."""
+    page.wait_for_text("Ctrl-C ends the page")
+    (link,) = re.findall(r"http://\S+:\d+/\S+/", page.text)
+    with urllib.request.urlopen(link + what, timeout=60) as answer:
+        return answer.read()
 
 
 def test_a_run_is_watched_by_many_and_stopped_from_elsewhere(checkout):
@@ -11,13 +26,22 @@ def test_a_run_is_watched_by_many_and_stopped_from_elsewhere(checkout):
     checkout.wait_for_step(run, "runs/mine", 2)
     (listing,) = [words for words in documented("runs") if "--json" not in words]
     listed = checkout.documented(listing)
-    watches = [checkout.documented(words) for words in documented("watch")]
+    in_shells = [words for words in documented("watch") if "--web" not in words]
+    watches = [checkout.documented(words) for words in in_shells]
+    pages = [checkout.documented(a_free_port(words)) for words in documented("watch", "--web")]
     leaving = checkout.documented(the_documented("watch"))
     assert listed.wait() == 0 and "training" in listed.text
     for watch in (*watches, leaving):
         watch.wait_for_text("Model training starting now")
-    leaving.signal(signal.SIGINT)
-    assert leaving.wait() == 0 and "The run goes on" in leaving.text
+    for page in pages:
+        now = json.loads(read(page, "now?run=0"))
+        assert now["title"] == "Run mine" and "training" in now["fragments"]["state"]
+    for each, words in (
+        (leaving, "The run goes on"),
+        *((page, "the runs go on") for page in pages),
+    ):
+        each.signal(signal.SIGINT)
+        assert each.wait() == 0 and words in each.text
     plain, in_json = documented("stop")
     stop = checkout.documented(plain)
     assert stop.wait() == 0, stop.text

@@ -70,14 +70,14 @@ class Chromium:
             os.close(self._commands)
             os.close(self._answers)
 
-    def open(self, page: Path, width: int, scheme: str) -> None:
-        """Show a file in a window of this width, for a reader who likes it light or dark."""
+    def open(self, page: Path | str, width: int, scheme: str) -> None:
+        """Show a file, or an address, in a window of this width, to who likes it light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._ask("Emulation.setEmulatedMedia", features=[feature])
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=900,
                   deviceScaleFactor=1, mobile=False)  # fmt: skip
         self._loaded = False
-        self._ask("Page.navigate", url=page.as_uri())
+        self._ask("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not self._loaded:
             self._read_one()
 
