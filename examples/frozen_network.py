@@ -15,12 +15,12 @@ from PIL import Image
 
 from shared.task import Array, DataSide, Example, Looked, ModelSide, stacked
 
-SIZE, PATCHES, CHANNELS = 64, 64, 96
-FROZEN_LAYERS, HEAD_LAYERS = 4, 2
+SIZE, PATCHES, CHANNELS = 64, 64, 192
+FROZEN_LAYERS, HEAD_LAYERS = 8, 2
 
 
 def frozen_network():
-    """Pictures (rows, 64, 64, 3) to (rows, 8, 8, 96); built once in each data process."""
+    """Pictures (rows, 64, 64, 3) to (rows, 8, 8, 192); built once in each data process."""
     seeds = iter(range(1, 100))
 
     def convolution(strides):
