@@ -18,6 +18,7 @@ from model_worker.stream.ticket_ledger import TicketLedger
 from model_worker.training.bad_examples import BadExamples
 from model_worker.training.begin_from import begin_from_run
 from model_worker.training.built_model import built_model
+from model_worker.training.precision import precision_of
 from model_worker.training.roll_backs import RollBack, RollBacks
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
@@ -76,6 +77,7 @@ class Session:
         self._keys = keys
         self._busy = busy_meter(device_kind)
         self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+        self._precision = precision_of(config.model.precision, device_kind)
         self._reporter = reporter
         self._should_stop = should_stop
         self._started_s = started_s
@@ -115,6 +117,7 @@ class Session:
         position = Position()
         if checkpoint is not None:
             position = restore(checkpoint, train_step, self._identity)
+            train_step.settle_loss_scale()
             # The budget may have changed since, and with it where validations fall.
             position.next_batch = self._plan.layout.index_after(
                 position.step * config.training.grad_accum, position.is_validated
@@ -194,10 +197,7 @@ class Session:
             tf.config.experimental.enable_op_determinism()
 
     def _build_model(self) -> keras.Model:
-        if self._config.model.mixed_precision:
-            keras.config.set_dtype_policy(
-                "mixed_float16" if "GPU" in self._device else "mixed_bfloat16"
-            )
+        self._precision.settle()
         return built_model(self._task, Facts(self._index, self._config))
 
     def _make_step(self, model: keras.Model) -> TrainStep:
@@ -208,7 +208,7 @@ class Session:
             gradient_clip=training.gradient_clip,
             muon=training.optimizer == "muon",
             xla=model_config.xla,
-            loss_scaling=model_config.mixed_precision and "GPU" in self._device,
+            loss_scaling=self._precision.loss_scaling,
         )
         return TrainStep(model, self._task, self._signature, settings)
 

@@ -30,6 +30,7 @@ from shared.task.model_side import ModelSide
 from shared.task.users_file import place_of
 
 _EMA_WARMUP = 10.0
+_FIRST_LOSS_SCALE = 2.0**15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +89,7 @@ class TrainStep:
         self._num_broken = _scalar(tf.float32, "num_broken")
         self.num_nonfinite = _scalar(tf.int64, "num_nonfinite")
         self.nonfinite_in_row = _scalar(tf.int64, "nonfinite_in_row")
-        self.loss_scale = _scalar(tf.float32, "loss_scale", 2.0**15 if settings.loss_scaling else 1)
+        self.loss_scale = _scalar(tf.float32, "loss_scale", self._first_loss_scale)
         self.finite_since_scaled = _scalar(tf.int64, "finite_since_scaled")
         self._weight_sum = _scalar(tf.float64, "weight_sum")
         self._sums = {name: _scalar(tf.float64, "sum") for name in self._parts}
@@ -341,6 +342,15 @@ class TrainStep:
         self.finite_since_scaled.assign(
             tf.where(grow, tf.zeros_like(self.finite_since_scaled), self.finite_since_scaled)
         )
+
+    @property
+    def _first_loss_scale(self) -> float:
+        return _FIRST_LOSS_SCALE if self._settings.loss_scaling else 1.0
+
+    def settle_loss_scale(self) -> None:
+        """After a checkpoint of a run that computed in other numbers: its scale is of no use here."""
+        if self._settings.loss_scaling != (self.loss_scale.numpy() > 1.0):
+            self.loss_scale.assign(self._first_loss_scale)
 
     def swap_in_averages(self) -> list[np.ndarray]:
         """Have the model use the averaged weights; returns its own state for `restore_weights`."""

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from shared.config.flags import resolve_config, train_parser
+from shared.config.flags import remarks_on, resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
 from shared.console.leave_report import leave_report
@@ -18,6 +18,7 @@ from shared.console.run_words import ending_in_words
 from shared.console.say import say_plainly
 from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.devices.precision import check_precision
 from shared.errors import InputError
 from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.run_record import RunRecord, View
@@ -47,7 +48,10 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
     if not arguments:
         parser.print_usage()
         raise InputError("no --train-data was given. Try --help.")
-    config = resolve_config(parser.parse_all(arguments))
+    flags = parser.parse_all(arguments)
+    config = resolve_config(flags)
+    for remark in remarks_on(flags):
+        say_plainly(f"⚠️  {remark}")
     try:
         return run(config, started_s).exit_code
     except KeyboardInterrupt:
@@ -59,6 +63,7 @@ def run(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     gpus = list_gpus(config.run.fake_gpus)
     placement = place(config.data, gpus)
+    check_precision(config.model.precision, placement.model_gpu)
     task = Task.of(config.run.task)
     if not config.data.train_data:
         raise InputError("no --train-data was given: name the folder that holds the data.")

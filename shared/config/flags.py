@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shared.config.option import Rule, nearest, rules_of
+from shared.config.renamed import RENAMED, Renamed
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
 from shared.config.variables import FAKE_GPUS_VARIABLE
@@ -22,6 +23,9 @@ _TITLES = {
     "training": "training",
     "run": "the run",
 }
+
+
+_REMARKS = "remarks"  # beside the sections of what was read
 
 
 class PlainParser(argparse.ArgumentParser):
@@ -106,6 +110,7 @@ def add_option_flags(parser: argparse.ArgumentParser, sections: tuple[str, ...])
                 if isinstance(default, bool)
                 else default
             )
+            _add_old_flags(group, section, key)
             group.add_argument(
                 *flags,
                 action=_CheckedValue,
@@ -116,6 +121,40 @@ def add_option_flags(parser: argparse.ArgumentParser, sections: tuple[str, ...])
                 default=argparse.SUPPRESS,
                 **settings,
             )
+
+
+class _OldFlag(argparse.Action):
+    """Reads a flag by the name that it had before, and notes that there is another by now."""
+
+    def __init__(self, *args: Any, before: Renamed, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._before = before
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        before, is_on = self._before, not (option_string or "").startswith("--no-")
+        namespace.values.setdefault(before.section, {})[before.new] = before.choice(is_on)
+        namespace.values.setdefault(_REMARKS, {})[before.old] = before.in_words()
+
+
+def _add_old_flags(group: argparse._ArgumentGroup, section: str, key: str) -> None:
+    for before in RENAMED:
+        if (before.section, before.new) == (section, key):
+            flags = (before.old_flag, "--no-" + before.old_flag.removeprefix("--"))
+            group.add_argument(
+                *flags, action=_OldFlag, before=before, nargs=0, help=argparse.SUPPRESS,
+                default=argparse.SUPPRESS,
+            )  # fmt: skip
+
+
+def remarks_on(namespace: argparse.Namespace) -> list[str]:
+    """What whoever gave these flags should know of them, once they are read."""
+    return list(namespace.values.get(_REMARKS, {}).values())
 
 
 def train_parser(program: str, epilog: str) -> PlainParser:
@@ -146,7 +185,7 @@ def resolve_config(namespace: argparse.Namespace) -> Config:
         layers.append(read_values(Path(run_dir) / "config.toml"))
     if namespace.config:
         layers.append(read_values(Path(namespace.config)))
-    layers.append(namespace.values)
+    layers.append({name: values for name, values in namespace.values.items() if name != _REMARKS})
     return build_config(*layers)
 
 

@@ -125,7 +125,12 @@ class ModelConfig:
     """How the model is computed."""
 
     xla: bool = option("bool", False, "compile the training step with XLA")
-    mixed_precision: bool = option("bool", False, "compute in 16 bits where it is safe")
+    precision: str = option(
+        "str",
+        "auto",
+        "numbers to compute in; auto: bfloat16 or float16 on a GPU that has units for it",
+        choices=("auto", "float32", "tf32", "bfloat16", "float16"),
+    )
 
     def __post_init__(self) -> None:
         check_section(self)

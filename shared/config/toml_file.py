@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.config.option import closest, nearest, rules_of
+from shared.config.renamed import Renamed, renamed, taken_as
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
 from shared.task.registry import DEFAULT
@@ -43,10 +44,21 @@ def read_values(path: Path) -> Values:
             )
         if not isinstance(keys, dict):
             raise ConfigError(f"{path}: {section} must be a section, written [{section}].")
-        for key in keys:
+        for key, value in keys.items():
             home = _home(section, key)
-            values.setdefault(home, {})[key] = _read_key(path, home, key, keys[key])
+            if before := renamed(home, key):
+                key, value = _taken_as(path, before, value)
+            values.setdefault(home, {})[key] = _read_key(path, home, key, value)
     return values
+
+
+def _taken_as(path: Path, before: Renamed, value: Any) -> tuple[str, str]:
+    try:
+        return taken_as(before, value)
+    except ValueError:
+        raise ConfigError(
+            f"{path}: {before.section}.{before.old}: found {value!r}; expected true or false."
+        ) from None
 
 
 def _home(section: str, key: str) -> str:

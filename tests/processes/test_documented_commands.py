@@ -125,13 +125,13 @@ def test_every_way_to_train_is_prepared(checkout):
         assert (checkout.folder / "runs" / str(number) / "index.safetensors").is_file()
 
 
-def test_the_configuration_for_two_gpus_trains_in_mixed_precision(checkout):
+def test_the_configuration_for_two_gpus_trains_in_16_bits_where_that_is_asked_for(checkout):
     words = the_documented("train", "configs/two-gpus.toml")
-    command = checkout.documented(words, *TINY)
+    command = checkout.documented(words, *TINY, "--precision", "bfloat16")
     assert command.wait() == 0, command.text
     (run,) = (checkout.folder / "runs").iterdir()  # named by the time
     assert re.fullmatch(r"\d{8}-\d{6}", run.name)
-    assert "mixed_precision = true" in (run / "config.toml").read_text()
+    assert 'precision = "bfloat16"' in (run / "config.toml").read_text()
     records = checkout.metrics(f"runs/{run.name}")
     assert records[-1]["step"] == 2 and records[-1]["val_loss"] > 0
 

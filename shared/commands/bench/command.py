@@ -17,6 +17,7 @@ from shared.config.flags import (
     PlainParser,
     add_option_flags,
     number_of_fake_gpus,
+    remarks_on,
     resolve_config,
 )
 from shared.config.settings import Config, DataConfig
@@ -24,6 +25,7 @@ from shared.config.toml_file import read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.devices.precision import check_precision
 from shared.diagnosis.bench_advice import advise, limit_of
 from shared.errors import ConfigError, InputError
 from shared.run.files import make_folder, write_file
@@ -37,7 +39,11 @@ def main(arguments: list[str]) -> int:
     flags, config = read_flags(arguments)
     gpus = list_gpus(config.run.fake_gpus)
     placements = _placements(config, gpus)
+    for _, placement in placements.values():
+        check_precision(config.model.precision, placement.model_gpu)
     output = stdout_for_json_alone() if flags.json else None
+    for remark in remarks_on(flags):
+        say_plainly(f"⚠️  {remark}")
     out = Path(flags.out or Path("runs") / time.strftime("bench-%Y%m%d-%H%M%S"))
     make_folder(out)
     config = _with_data(config, out, say_plainly)

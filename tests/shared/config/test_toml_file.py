@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shared.config.flags import train_parser
 from shared.config.option import Rule, rules_of
+from shared.config.renamed import RENAMED
 from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import (
     build_config,
@@ -138,7 +139,7 @@ def test_every_flag_is_a_field_and_the_reverse():
     flags = {flag for action in parser._actions for flag in action.option_strings}
     flags = {flag for flag in flags if not flag.startswith("--no-")}
     fields = {rule.flag for section in SECTIONS.values() for rule in rules_of(section).values()}
-    assert flags - {"-h", "--help", "--config"} == fields
+    assert flags - {"-h", "--help", "--config", *(old.old_flag for old in RENAMED)} == fields
 
 
 def values_of(rule: Rule) -> st.SearchStrategy:
