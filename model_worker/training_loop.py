@@ -22,6 +22,7 @@ from shared.config.settings import Config
 from shared.plan.plan import Plan
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 from shared.worker.reports import Reporter
+from shared.worker.want_of_memory import is_want_of_memory, too_large
 
 _WAIT_S = 0.5
 _STEPS_FOR_A_PACE = 16
@@ -93,10 +94,17 @@ class TrainingLoop:
                 continue  # stopped, or out of time, while waiting
             self._parts.receiver.taken()
             kind = self._parts.plan.layout.place(self._cursor).kind
-            if kind == "train":
-                self._train(batch)
-            else:
-                self._validate(batch)
+            number = self._cursor
+            try:
+                if kind == "train":
+                    self._train(batch)
+                else:
+                    self._validate(batch)
+            except Exception as error:
+                if is_want_of_memory(error):
+                    shape = self._parts.plan.shape(number)
+                    raise too_large(error, shape, self._training.grad_accum) from error
+                raise
 
     @property
     def step(self) -> int:

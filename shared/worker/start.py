@@ -29,6 +29,7 @@ from shared.worker.contract import EXIT_INTERRUPTED, ROLE_VARIABLE
 from shared.worker.process_guard import guard_worker
 from shared.worker.reports import Cause, Failure, Reporter
 from shared.worker.unseen_gpu import why_no_gpu
+from shared.worker.want_of_memory import NEEDS_LESS, BatchTooLarge, is_want_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -197,17 +198,10 @@ def own_fault(error: Exception) -> str | None:
 
     Memory that ran out in it is the engine's to tell: what helps is no change of the code.
     """
-    return None if _is_want_of_memory(error) else users_words(error)
+    return None if is_want_of_memory(error) else users_words(error)
 
 
-_OUT_OF_MEMORY = "out of memory"
-_NEEDS_LESS = (
-    ". A smaller --batch-size (with --grad-accum to make up for it), a smaller --model-size or a "
-    "lower --max-seconds needs less; give another --run-dir with it"
-)
-
-
-def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = _NEEDS_LESS) -> int:
+def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = NEEDS_LESS) -> int:
     """Do a worker's work; returns its exit status. The launcher is told why, where it failed."""
     reporter = Reporter.from_environment()
     try:
@@ -228,8 +222,8 @@ def run_worker(work: Callable[[Reporter], int], if_out_of_memory: str = _NEEDS_L
             print(f"❌ {gone}", file=sys.stderr)
             return GpuError.exit_code
         # Storage may answer again; the same batch and the same code fail again.
-        if trouble is Trouble.MEMORY:
-            words += if_out_of_memory
+        if trouble is Trouble.MEMORY and not isinstance(error, BatchTooLarge) and if_out_of_memory:
+            words += f". {if_out_of_memory}"
         reporter.tell(Cause(words, will_pass=isinstance(error, OSError), trouble=trouble))
         return 1
 
@@ -256,15 +250,9 @@ _SAYS_NOTHING = (
 )  # fmt: skip
 
 
-def _is_want_of_memory(error: Exception) -> bool:
-    kind = type(error).__name__  # TensorFlow's is not known here
-    is_memory = kind in ("ResourceExhaustedError", "MemoryError")
-    return is_memory or _OUT_OF_MEMORY in str(error).lower().replace("_", " ")
-
-
 def _trouble_of(error: Exception) -> Trouble:
     """What sort of thing a failure is about; of TensorFlow's errors only the words tell."""
-    if _is_want_of_memory(error):
+    if is_want_of_memory(error):
         return Trouble.MEMORY
     if any(word in str(error) for word in _WORDS_OF_DEVICES):
         return Trouble.DEVICE
@@ -273,8 +261,10 @@ def _trouble_of(error: Exception) -> Trouble:
 
 def failure_in_words(error: Exception) -> str:
     """An unexpected failure in a line: the first of its message that says something."""
-    if _is_want_of_memory(error):
-        return _OUT_OF_MEMORY
+    if isinstance(error, BatchTooLarge):
+        return str(error)
+    if is_want_of_memory(error):
+        return "out of memory"
     kind, text = type(error).__name__, str(error)
     lines = [line.strip() for line in _NODES.sub("", _FRAME.sub("", text)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]

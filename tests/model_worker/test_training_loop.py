@@ -15,7 +15,9 @@ from model_worker.training_loop import TrainingLoop
 from model_worker.watching import liveness
 from shared.config.settings import Config, TrainingConfig
 from shared.plan.stream_layout import StreamLayout
+from shared.task import Array, BatchForm, BatchShape
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.want_of_memory import BatchTooLarge
 
 STEP_S, VALIDATION_BATCH_S = 0.5, 0.2
 
@@ -230,3 +232,19 @@ def test_a_state_that_holds_no_numbers_is_gone_back_from_and_not_just_not_saved(
     assert told.said == [
         "⚠️  Going back to the last checkpoint. Step 2 was not saved: ema/x holds NaN or infinity."
     ]
+
+
+def test_a_batch_without_room_is_named_whether_it_is_trained_or_validated(story):
+    form = BatchForm({"x": Array("float32", "frames")}, lengths=("frames",))
+
+    def run_out(*_):
+        raise RuntimeError("No algorithm worked!")
+
+    for part in ("train_step", "validation"):
+        told = story(TrainingConfig(validate_every=2, checkpoint_every=0), losses=[1.0], total=9)
+        told.parts.plan.shape = lambda number: BatchShape(8, (100 + number,), form)
+        setattr(told.parts, part, run_out if part == "train_step" else SimpleNamespace(add=run_out))
+        with pytest.raises(BatchTooLarge) as caught:
+            told.loop.run()
+        frames = 100 if part == "train_step" else 102
+        assert f"at a batch of 8 rows of {frames} frames. --batch-size 4" in str(caught.value)
