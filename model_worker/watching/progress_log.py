@@ -15,10 +15,9 @@ from model_worker.stream.device_prefetch import DeviceBatch
 from model_worker.stream.receiver import Receiver
 from model_worker.training.state import Position
 from model_worker.training.step import TrainStep
-from shared.clock import clock
+from model_worker.watching.step_line import step_line
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
-from shared.devices.words import megabytes_in_words, share_in_words
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
 from shared.diagnosis.verdict import Measured, Verdict, judge
@@ -45,9 +44,6 @@ class Budget:
     step_s: float  # median of the last steps; 0 while it is not known
     left_s: float
     by_the_clock: bool = False
-
-    def __str__(self) -> str:
-        return f"of about {self.total_steps}" if self.by_the_clock else f"of {self.total_steps}"
 
 
 class ProgressLog:
@@ -167,6 +163,7 @@ class ProgressLog:
             "queue_depth": self._receiver.queue_depth,
             "data_gpu_busy": round(float(np.mean(self._data_busy)), 4) if self._data_busy else None,
             "model_gpu_busy": self._model_busy,
+            "model_gpu_memory_mb": self._busy.memory_mb(),
             "padding_fraction": round(1 - self._real_amount / (self._padded_amount or 1.0), 4),
             "amount_per_s": round(self._real_amount / elapsed_s, 2),
             "unit": self._task.unit,
@@ -185,30 +182,10 @@ class ProgressLog:
         now_s = time.monotonic()
         if now_s - self._said_s >= _SAID_EVERY_S and budget.step_s and verdict:
             self._said_s = now_s
-            self._reporter.say(self._in_a_line(record, outlook, budget), LineKind.STEP)
+            losses = [each["loss"] for each in self._recent]
+            line = step_line(record, outlook, verdict, trend(losses))
+            self._reporter.say(line, LineKind.STEP)
         self._begin_window()
-
-    def _in_a_line(self, record: dict[str, Any], outlook: Outlook, budget: Budget) -> str:
-        """What the live view shows, for where there is none."""
-        steady = steadiness(self._windows)
-        losses = [each["loss"] for each in self._recent]
-        return " · ".join(
-            (
-                f"   step {record['step']} {budget}",
-                f"epoch {record['epoch']} {outlook.epoch_done:.0%}, "
-                f"{clock(outlook.epoch_left_s)} left",
-                f"loss {record['loss']:.3f} {trend(losses)}".rstrip(),
-                f"{1 / budget.step_s:.2f} steps/s",
-                f"{record['amount_per_s']:.0f} {record['unit']}/s",
-                f"data side {share_in_words(record['data_gpu_busy'])} busy",
-                f"model side {share_in_words(self._busy.share)}, "
-                f"{megabytes_in_words(self._busy.memory_mb())}, "
-                f"p5/p50 {steady.ratio if steady else '–'}",
-                f"queue {record['queue_depth']}/{self._config.data.pipeline_buffer_size}",
-                f"left {clock(budget.left_s)}",
-                outlook.verdict,
-            )
-        )
 
     def _outlook(self, train_batch: int, budget: Budget, verdict: Verdict | None) -> Outlook:
         """What is left of the epoch and of the run, and what it waits for."""

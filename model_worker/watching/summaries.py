@@ -29,7 +29,7 @@ _PIPELINE = (
     "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "amount_per_s", "readers",
     "cores_busy", "idle_share",
 )  # fmt: skip
-_DEVICES = ("data_gpu_busy", "model_gpu_busy")
+_DEVICES = ("data_gpu_busy", "model_gpu_busy", "model_gpu_memory_mb")
 _NOT_SHOWN = ("step", "time")
 _SECTIONS_SHOWN = ("data", "model", "training")
 

@@ -8,8 +8,3 @@ NO_FIGURE = "–"
 def share_in_words(share: float | None) -> str:
     """A busy share, such as 63%."""
     return NO_FIGURE if share is None else f"{share:.0%}"
-
-
-def megabytes_in_words(megabytes: int) -> str:
-    """Memory in use; 0 where nobody says."""
-    return f"{megabytes or NO_FIGURE} MB"

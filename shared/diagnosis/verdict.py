@@ -135,6 +135,13 @@ class Verdict:
     cause_share: float  # of the same, for that cause alone
     advice: str  # a flag and its value, or empty
 
+    @property
+    def briefly(self) -> str:
+        """In three words or four; empty when the model is the limit."""
+        if self.waiting_for in ("", UNKNOWN):
+            return f"waits {self.wait_share:.0%}" if self.waiting_for else ""
+        return f"waits {self.cause_share:.0%} for {in_words(self.waiting_for)}"
+
     def __str__(self) -> str:
         if not self.waiting_for:
             return (
