@@ -1,4 +1,4 @@
-"""`launcher.py report RUN`: a run's report.html."""
+"""`launcher.py report RUN`: a run's report.html, and with --zip one file to give away."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ def report_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py report",
-        usage="launcher.py report RUN",
+        usage="launcher.py report RUN [--zip FILE]",
         description="Write report.html, one page about a run that opens without a network.",
     )
     parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")
+    parser.add_argument(
+        "--zip",
+        metavar="FILE",
+        help="write the page, the numbers and all samples into this zip file instead",
+    )
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page and say where it is."""
+    """Write it and say where it is."""
     flags = report_parser().parse_all(arguments)
+    if flags.zip is not None:
+        from shared.console.report_zip import write_report_zip
+
+        path = write_report_zip(flags.run, flags.zip)
+        say_plainly(f"📦 {path} ({path.stat().st_size / 2**20:.1f} MB)")
+        return 0
     from shared.console.report import write_report
 
     say_plainly(f"📄 {write_report(flags.run)}")
