@@ -31,7 +31,7 @@ _PIPELINE = (
 )  # fmt: skip
 _DEVICES = ("data_gpu_busy", "model_gpu_busy", "model_gpu_memory_mb")
 _NOT_SHOWN = ("step", "time")
-_SECTIONS_SHOWN = ("data", "model", "training")
+_SECTIONS_SHOWN = ("data", "task", "model", "training")
 
 
 _Arguments = ParamSpec("_Arguments")
