@@ -20,6 +20,8 @@ from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.devices.precision import check_precision
 from shared.errors import InputError
+from shared.launching.event_hook import words_of
+from shared.launching.moved_data import is_same_data
 from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.run_record import RunRecord, View
 from shared.launching.training_run import RunResult, TrainingRun
@@ -69,10 +71,12 @@ def run(config: Config, started_s: float) -> RunResult:
         raise InputError("no --train-data was given: name the folder that holds the data.")
     check_data_folders(config)
     _check_endpoint(config)
+    if config.run.on_event is not None:
+        words_of(config.run.on_event)
     run_dir = config.run.run_dir or _new_run_dir()
     directory = RunDirectory(run_dir)
     config = with_absolute_paths(config)
-    goes_on = not config.run.fresh and can_go_on(directory, config)
+    goes_on = not config.run.fresh and can_go_on(directory, config, is_same_data)
     if goes_on:
         check_same_task(directory, task, config.run.accept_edited_task)
     else:  # a run that has begun does not need the other one any more
@@ -112,6 +116,8 @@ def _run_locked(
         started_s,
         data_device="GPU" if placement.data_gpus else "CPU",
         model_device="GPU" if placement.model_gpu else "CPU",
+        on_event=config.run.on_event,
+        settings=dataclasses.asdict(config),
     ) as record:
         return _run_recorded(config, directory, placement, started_s, goes_on, record)
 

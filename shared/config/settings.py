@@ -320,6 +320,13 @@ class RunConfig:
         "int", 2, "held-out examples shown at each validation", minimum=0, maximum=16
     )
     report: bool = option("bool", True, "write report.html at the end of the run")
+    on_event: str | None = option(
+        "str",
+        None,
+        "command that is told what happens: a line of JSON for each event on its standard input",
+        saved=False,
+        in_files=False,  # the same
+    )
     audit: bool = option("bool", False, "write every trained batch to audit.jsonl")
     live: bool = option(
         "bool", True, "show the live view when the output is a terminal", saved=False

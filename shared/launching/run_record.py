@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.console.say import say_plainly
+from shared.launching.event_hook import EventHook
 from shared.launching.stop_signals import in_main_thread
 from shared.run.directory import RunDirectory
 from shared.run.event_log import Ended, EventLog, Restarted, Started
 from shared.status.run_status import RunStatus
 from shared.status.status_file import StatusWriter
 from shared.status.status_keeper import StatusKeeper
-from shared.worker.contract import EXIT_INTERRUPTED
-from shared.worker.reports import LineKind, Report
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.reports import LineKind, Metrics, Report
+
+_HOOK_ENDS_WITHIN_S = 10.0
+_STOPPED_HOOK_ENDS_WITHIN_S = 2.0  # a stop is to be quick
 
 
 class View(Protocol):
@@ -36,8 +41,13 @@ class RunRecord:
         started_s: float,
         data_device: str = "GPU",
         model_device: str = "GPU",
+        on_event: str | None = None,
+        settings: dict[str, Any] | None = None,
     ):
+        """`on_event` is a command that is told what happens, first of all the settings."""
         self._run = run
+        self._hook = EventHook(on_event, run.hook_log, self.say) if on_event else None
+        self._settings = settings or {}
         self._log = open(run.launcher_log, "a", encoding="utf-8")  # noqa: SIM115
         self._events = EventLog(run.events)
         # In another thread the signals are whoever's has that process.
@@ -62,8 +72,12 @@ class RunRecord:
             if isinstance(failure, KeyboardInterrupt):
                 code, cause = EXIT_INTERRUPTED, "interrupted before training began"
             self._ended = Ended(time.time(), code, cause)
+            self._tell("ended", exit_code=code, cause=cause)
         if self._ended is not None:
             self._keeper.end(self._ended)
+        if self._hook is not None:
+            finished = self._ended is None or self._ended.exit_code == EXIT_FINISHED
+            self._hook.close(_HOOK_ENDS_WITHIN_S if finished else _STOPPED_HOOK_ENDS_WITHIN_S)
         if self._writer is not None:
             self._writer.close()
         if self._ended is None:
@@ -80,6 +94,8 @@ class RunRecord:
         """A line of the run's story."""
         self._write_down(text)
         self._keeper.say(text, kind)
+        if kind is LineKind.LEFT_OUT:
+            self._tell("left_out", text=text)
         if self.view is None:
             say_plainly(text)
         else:
@@ -103,16 +119,22 @@ class RunRecord:
         """The workers are about to be started."""
         self._events.add(Started(time.time()))
         self._keeper.training(left_out)
+        self._tell("started", settings=self._settings)
 
     def report(self, worker: str, report: Report) -> None:
         """What a worker has told."""
         self._keeper.report(worker, report)
+        if isinstance(report, Metrics):
+            kind = "validation" if report.outlook is None else "step"
+            outlook = dataclasses.asdict(report.outlook) if report.outlook else None
+            self._tell(kind, record=report.record, outlook=outlook)
         self._show()
 
     def event(self, event: Restarted) -> None:
         """A worker was replaced."""
         self._events.add(event)
         self._keeper.event(event)
+        self._tell("restarted", worker=event.worker, cause=event.cause)
 
     def stopping(self) -> None:
         """The run was asked to save and end."""
@@ -122,10 +144,19 @@ class RunRecord:
         """How what was started has ended. Its last lines, and the report, are still to come."""
         self._ended = ended
         self._events.add(ended)
+        self._tell("ended", exit_code=ended.exit_code, cause=ended.cause)
 
     def _show(self) -> None:
         if self.view is not None:
             self.view.show(self._keeper.status())
+
+    def _tell(self, kind: str, **facts: Any) -> None:
+        if self._hook is not None:
+            place = self._run.path.resolve()
+            self._hook.tell(
+                {"kind": kind, "time_s": time.time(), "run": place.name, "run_dir": str(place),
+                 **facts}
+            )  # fmt: skip
 
     def _stop(self) -> None:
         """Someone has left a request to stop in the run directory."""

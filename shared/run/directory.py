@@ -42,6 +42,7 @@ class RunDirectory:
         self.samples = self.path / "samples"
         self.tensorboard = self.path / "tensorboard"
         self.launcher_log = self.path / "launcher.log"
+        self.hook_log = self.path / "on_event.log"
         self.events = self.path / "events.jsonl"
         self.status = self.path / "status.json"
         self.stop_request = self.path / ".stop"

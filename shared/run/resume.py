@@ -7,6 +7,7 @@ import hashlib
 import re
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from shared.config.option import decided
@@ -14,6 +15,8 @@ from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import load_config
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
+
+_PLACES = ("train_data", "val_data")  # where the data is, not what
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -79,11 +82,15 @@ def _has_checkpoint(directory: RunDirectory) -> bool:
     return any(not path.name.startswith(".") for path in directory.checkpoints.iterdir())
 
 
-def can_go_on(directory: RunDirectory, config: Config) -> bool:
+def can_go_on(
+    directory: RunDirectory,
+    config: Config,
+    is_same_data: Callable[[RunDirectory, Config], bool] = lambda run, config: False,
+) -> bool:
     """Whether the directory holds a run that has begun; its own index is then the truth.
 
     The data is not looked at again: a file that has gone bad since costs one utterance, not the
-    resume.
+    resume. Data that has moved is asked about: `is_same_data`.
 
     Raises:
         InputError: settings were given that would make it another run.
@@ -99,6 +106,8 @@ def can_go_on(directory: RunDirectory, config: Config) -> bool:
         )
         for key, new in new_values.items():
             if (old := old_values[key]) != new:
+                if key in _PLACES and old and new and is_same_data(directory, config):
+                    continue
                 raise InputError(
                     f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "
                     "out to go on with it, choose another --run-dir, or give --fresh to start over."

@@ -280,7 +280,7 @@ def vocoder(tmp_path_factory, small_corpus, index_cache):
     runs.end_all()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # asked for first, so that nothing is trained for a skip
 def chromium(tmp_path_factory):
     if not PROGRAM:
         pytest.skip("Chromium is not installed here (Debian's package is called chromium)")

@@ -2,8 +2,11 @@
 
 import json
 import re
+import shutil
 import signal
+import sys
 import urllib.request
+import zipfile
 
 from documents import documented, the_documented
 
@@ -81,3 +84,67 @@ def test_what_is_started_by_hand_can_be_watched_and_stopped(checkout):
     assert (found["state"], found["exit_code"]) == ("interrupted", 130)
     assert model.wait(10) == 130 and watch.wait(20) == 0
     assert data.wait(20) in (0, 130)
+
+
+TRACKS = """
+import sys
+for line in sys.stdin:
+    open("told.jsonl", "a").write(line)
+"""
+
+
+def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkout):
+    first = checkout.finish("runs/mine", "--max-steps", "3", "--samples", "1")
+    where = checkout.folder
+    (where / "moved").mkdir()
+    (where / "runs" / "mine").rename(where / "moved" / "renamed")
+    voice = where / "moved" / "voice"
+    shutil.copytree(checkout.corpus, voice)
+    report = checkout.documented(the_documented("report", "--zip"))
+    assert (
+        report.wait() == 2 and "is not a run directory" in report.text
+    )  # it is not there any more
+    moved = [
+        word.replace("runs/mine", "moved/renamed") for word in the_documented("report", "--zip")
+    ]
+    report = checkout.documented(moved)
+    assert report.wait() == 0, report.text
+    with zipfile.ZipFile(where / "mine.zip") as archive:
+        names = archive.namelist()
+        assert "renamed/report.html" in names and any(name.endswith(".wav") for name in names)
+        for name in ("renamed/report.html", "renamed/config.toml"):
+            text = archive.read(name).decode()
+            assert str(where / "runs") not in text, name
+    (where / "track.py").write_text(TRACKS)
+    words = the_documented("train", "--on-event")
+    hook = ["--on-event", f"{sys.executable} track.py"]
+    again = checkout.documented(
+        ["python", "launcher.py", "--run-dir", "moved/renamed", "--train-data", "moved/voice"],
+        "--max-steps", "5", *hook,
+    )  # fmt: skip
+    assert "--on-event" in words and again.wait() == 0, again.text + first.text
+    assert "Going on with moved/renamed" in again.text
+    assert str(voice) in (where / "moved/renamed/config.toml").read_text()
+    told = [json.loads(line) for line in (where / "told.jsonl").read_text().splitlines()]
+    assert told[0]["kind"] == "started" and told[0]["settings"]["data"]["batch_size"] == 6
+    assert told[0]["run"] == "renamed" and told[-1] | {"time_s": 0} == {
+        "kind": "ended", "time_s": 0, "run": "renamed", "run_dir": str(where / "moved/renamed"),
+        "exit_code": 0, "cause": "finished",
+    }  # fmt: skip
+    steps = [event["record"]["step"] for event in told if event["kind"] == "step"]
+    assert steps == [4, 5] and "validation" in {event["kind"] for event in told}
+    speak = checkout.documented(
+        [
+            "python",
+            "launcher.py",
+            "speak",
+            "--run",
+            "moved/renamed",
+            "--text",
+            "Hello.",
+            "--out",
+            "x.wav",
+        ]
+    )
+    assert speak.wait() == 0, speak.text
+    assert (where / "x.wav").stat().st_size > 1000
