@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 def _ask(run: RunDirectory, status: RunStatus) -> None:
     """By a signal where that reaches it, else by a file that it looks for."""
-    if status.takes_signals and _signal(status.presence):
+    if status.takes_signals and _signal(run, status.presence):
         return
     try:
         ask_to_stop(run, status.session)
@@ -73,14 +73,14 @@ def _ask(run: RunDirectory, status: RunStatus) -> None:
         ) from None
 
 
-def _signal(presence: Presence) -> bool:
+def _signal(run: RunDirectory, presence: Presence) -> bool:
     try:
         process = os.pidfd_open(presence.pid)
     except OSError:
         return False
     try:
         # Looked at once it is held: the number can't become another process's any more.
-        if not is_alive(presence):
+        if not is_alive(presence) or not run.is_locked_by(presence.pid):
             return False
         signal.pidfd_send_signal(process, signal.SIGTERM)
         return True

@@ -110,3 +110,20 @@ class RunDirectory:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return descriptor
+
+    def is_locked_by(self, pid: int) -> bool:
+        """Whether a process holds the lock of a role here; what a file says of it proves nothing."""
+        files = [self._identity_of(path) for path in self.path.glob(".*.lock")]
+        try:
+            held = [self._identity_of(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:
+            return False  # another user's
+        return any(each is not None and each in files for each in held)
+
+    @staticmethod
+    def _identity_of(path: Path) -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino

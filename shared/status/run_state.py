@@ -103,6 +103,8 @@ def _from_events(run: RunDirectory, status: RunStatus | None, if_unknown: str = 
 
 
 def _from_ending(ended: Ended, status: RunStatus | None) -> RunState:
+    cause = "".join(each if each.isprintable() or each == "\n" else "?" for each in ended.cause)
+    ended = dataclasses.replace(ended, cause=cause)
     if ended.exit_code == EXIT_FINISHED:
         return RunState(State.FINISHED, "", status, ended)
     if ended.exit_code == EXIT_INTERRUPTED:

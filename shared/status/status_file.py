@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ from shared.status.stop_request import is_asked_to_stop
 _EVERY_S = 0.5
 _LAST_WRITE_S = 3.0  # that storage which does not answer may hold up an end
 _MOST_BYTES = 4 << 20
+# What would steer the terminal of who watches somebody else's run: ESC, DEL and their like.
+_CONTROLS = re.compile(rb"(?i)\\u00[01][0-9a-f]|\\u007f|\\u00[89][0-9a-f]|\x7f|\xc2[\x80-\x9f]")
 _decode = decoder((RunStatus,))
 
 
@@ -63,6 +66,6 @@ def read_status(run: RunDirectory) -> RunStatus | None:
     """What was written last; None where there is nothing, or nothing that can be read."""
     try:
         with open(run.status, "rb") as file:
-            return _decode(file.read(_MOST_BYTES))
+            return _decode(_CONTROLS.sub(b"?", file.read(_MOST_BYTES)))
     except OSError:
         return None

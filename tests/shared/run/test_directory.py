@@ -118,3 +118,20 @@ def test_what_a_killed_process_had_not_put_in_its_place_is_removed(run):
     assert sorted(path.name for path in run.path.iterdir()) == sorted(
         [mine, ".model process.lock", "config.toml"]
     )
+
+
+def test_who_holds_a_lock_is_seen_and_not_believed(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    assert not run.is_locked_by(os.getpid())
+    lock = run.lock("launcher")
+    try:
+        assert run.is_locked_by(os.getpid())
+        run.path.rename(tmp_path / "moved")
+        assert RunDirectory(tmp_path / "moved").is_locked_by(os.getpid())
+        assert not run.is_locked_by(os.getppid())
+    finally:
+        os.close(lock)
+    # Its number alone proves nothing.
+    (tmp_path / "moved" / ".launcher.lock").write_text(f"{os.getpid()}\n")
+    assert not RunDirectory(tmp_path / "moved").is_locked_by(os.getpid())

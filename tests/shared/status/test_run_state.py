@@ -61,6 +61,23 @@ def test_a_damaged_status_is_none(run, content):
     assert look_at(run).state is State.PREPARED
 
 
+def test_what_somebody_else_wrote_steers_no_terminal(run, keeper):
+    keeper.say("\x1b[2J\x9b31m\x7f it is “well”\tand\nwell 🏁")
+    write(run, keeper.status())
+    shown = read_status(run).lines[-1].text
+    assert not any(
+        (ord(each) < 32 and each not in "\t\n") or 127 <= ord(each) < 160 for each in shown
+    )
+    assert "it is “well”\tand\nwell 🏁" in shown
+    raw = run.status.read_bytes().replace(b"\\u001b", b"\\u001B").replace(b"\\u009b", b"\xc2\x9b")
+    run.status.write_bytes(raw)
+    assert "\x1b" not in read_status(run).lines[-1].text
+    assert "\x9b" not in read_status(run).lines[-1].text
+    EventLog(run.events).add(Ended(NOW_S + 9, 1, "bad \x1b]0;title\x07"))
+    write(run, keeper.status(), started_ticks=1)
+    assert look_at(run).why == "bad ?]0;title?"
+
+
 def test_a_run_goes_on_while_its_process_lives_and_says_what_it_does(run, keeper):
     keeper.preparing("looking", 1, 2)
     write(run, keeper.status())
