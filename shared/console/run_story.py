@@ -56,9 +56,12 @@ class RunStory:
 class StoryReader:
     """Reads a run that may go on; what has been read of its long files is not read again."""
 
-    def __init__(self, run_dir: str | os.PathLike[str]):
+    def __init__(self, run_dir: str | os.PathLike[str], most_steps: int | None = None):
+        """`most_steps`: of a run of days, no more than so many of the logged ones are kept."""
         self._run = RunDirectory(run_dir)
-        self._metrics = GrowingLines(self._run.metrics)
+        self._metrics = GrowingLines(
+            self._run.metrics, most_steps, is_dear=lambda record: "val_loss" in record
+        )
         self._quarantine = GrowingLines(self._run.quarantine)
 
     def read(self) -> RunStory:

@@ -14,7 +14,7 @@ from typing import Any
 from shared.run.directory import RunDirectory
 from shared.status.run_state import RunState, State, look_at
 
-_TAIL_BYTES = 256 << 10  # of metrics.jsonl: the last records, however long the run was
+_TAIL_BYTES = 64 << 10  # of metrics.jsonl: the last records, however long the run was
 _DEPTH = 3  # of folders that are looked into for runs
 
 

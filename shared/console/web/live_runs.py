@@ -17,12 +17,14 @@ from shared.status.watched import Watched
 
 _STATE_EVERY_S = 0.5
 _STORY_EVERY_S = 2.0
-_SUMMARY_EVERY_S = 5.0  # it counts the bytes of every file
+_SUMMARY_EVERY_S = 10.0  # it counts the bytes of every file
 _FOLDER_EVERY_S = 5.0
 _SHARE = 0.03  # of a core, at most, that reading one thing may take in the long run
 _MOST_RUNS = 200
+_MOST_STEPS = 5000  # logged ones, of which a screen has columns for a tenth
 
 T = TypeVar("T")
+Marks = tuple[tuple[str, int, int], ...]
 
 
 class Kept(Generic[T]):
@@ -55,10 +57,11 @@ class LiveRun:
 
     def __init__(self, path: Path):
         self.directory = RunDirectory(path)
-        watched, reader = Watched(self.directory), StoryReader(path)
+        watched, reader = Watched(self.directory), StoryReader(path, _MOST_STEPS)
         self._state = Kept(watched.look, _STATE_EVERY_S)
         self._summary = Kept(lambda: summary_of(self.directory), _SUMMARY_EVERY_S)
         self._reader = reader
+        self._told: tuple[Marks, RunStory | None] = ((), None)
         self._story = Kept(self._read, _STORY_EVERY_S)
 
     @property
@@ -78,19 +81,40 @@ class LiveRun:
 
     def story(self) -> RunStory | None:
         """None where there is no run any more."""
-        return self._story.value()
+        return self._story.value()[1]
 
     @property
     def version(self) -> int:
-        """Another one means another story."""
+        """Another one means another story, or other samples."""
         self._story.value()
         return self._story.version
 
-    def _read(self) -> RunStory | None:
+    def _read(self) -> tuple[Marks, RunStory | None]:
+        marks = self._marks()
+        if marks != self._told[0]:
+            try:
+                self._told = marks, self._reader.read()
+            except InputError:
+                self._told = marks, None
+        return self._told
+
+    def _marks(self) -> Marks:
+        """What differs as soon as anything does that the story or the samples are made from."""
+        run = self.directory
+        files = (run.config, run.metrics, run.events, run.quarantine, run.environment)
         try:
-            return self._reader.read()
-        except InputError:
-            return None
+            folders = sorted(run.samples.iterdir())
+        except OSError:
+            folders = []
+        return tuple(map(_mark_of, (*files, *folders)))
+
+
+def _mark_of(path: Path) -> tuple[str, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return path.name, 0, -1
+    return path.name, found.st_mtime_ns, found.st_size
 
 
 class LiveRuns:

@@ -1,5 +1,6 @@
 """A file of lines that is read while it grows, is cut back, and is replaced."""
 
+import itertools
 import json
 import os
 
@@ -59,3 +60,19 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
     add(path, 1000)
     assert len(lines.read()) == 1001
     assert sum(map(len, read)) < 1000
+
+
+def test_of_a_long_file_a_part_is_kept_evenly_and_all_that_is_dear(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    lines = GrowingLines(path, most=100, is_dear=lambda record: record["step"] % 500 == 499)
+    for begin in range(0, 10_000, 700):  # as it grows
+        add(path, *range(begin, min(begin + 700, 10_000)))
+        found = steps_of(lines)
+        common = [step for step in found if step % 500 != 499]
+        assert len(common) <= 100 and found == sorted(found)
+    assert [step for step in found if step % 500 == 499] == list(range(499, 10_000, 500))
+    gaps = {later - earlier for earlier, later in itertools.pairwise(common)}
+    assert len(common) > 50 and max(gaps) - min(gaps) <= 1
+    os.truncate(path, 0)
+    add(path, 1, 2, 3)
+    assert steps_of(lines) == [1, 2, 3]

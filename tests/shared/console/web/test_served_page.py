@@ -12,7 +12,7 @@ import pytest
 
 from shared.config.settings import Config, DataConfig, RunConfig, TrainingConfig
 from shared.config.toml_file import write_config
-from shared.console.web.live_runs import Kept
+from shared.console.web.live_runs import Kept, LiveRun
 from shared.console.web.serve import LOOPBACK, is_loopback, page_server
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
@@ -123,6 +123,17 @@ def test_the_page_of_one_run_has_its_curves_its_words_and_its_samples(tmp_path, 
     assert answer.headers["Content-Range"] == f"bytes 4-7/{len(sound)}"
     answer, _ = page.ask(f"sample/0/step-000030/{sample['sound']}", Range="bytes=99999-")
     assert answer.status == 416
+
+
+def test_samples_that_come_later_make_another_version(tmp_path):
+    run = LiveRun(make_run(tmp_path / "mine").path)
+    before, story = run._read()
+    assert run._read() == (before, story) and run._read()[1] is story
+    (run.directory.samples / "step-000040").mkdir()
+    after, _ = run._read()
+    assert after != before
+    (run.directory.samples / "step-000040" / "0.wav").write_bytes(b"RIFF")
+    assert run._read()[0] != after
 
 
 def test_a_run_that_goes_on_is_seen_to_go_on_and_its_words_are_no_html(tmp_path, serve):
