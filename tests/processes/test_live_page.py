@@ -3,8 +3,10 @@
 With TANDEM_SCREENSHOTS naming a folder, pictures of it are left there to be looked at.
 """
 
+import dataclasses
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,8 +34,6 @@ WIDTHS = (400, 1200, 2400)
 
 @pytest.fixture
 def serve():
-    import threading
-
     servers = []
 
     def serve(*paths: Path) -> str:
@@ -78,8 +78,10 @@ def test_two_runs_are_compared_on_the_page(chromium, undisturbed, serve, tmp_pat
     for name, rate in (("first", 0.001), ("second", 0.002)):
         shutil.copytree(undisturbed.folder / "run", tmp_path / name)
         config = load_config(tmp_path / name / "config.toml")
-        object.__setattr__(config.training, "learning_rate", rate)
-        write_config(config, tmp_path / name / "config.toml")
+        training = dataclasses.replace(config.training, learning_rate=rate)
+        write_config(
+            dataclasses.replace(config, training=training), tmp_path / name / "config.toml"
+        )
     seen = look_at(chromium, serve(tmp_path), "compared")
     assert "--learning-rate" in seen["text"] and "0.002" in seen["text"]
     assert {"Flags that differ", "Validation loss", "Training loss"} <= set(seen["headings"])

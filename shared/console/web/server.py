@@ -62,9 +62,10 @@ class PageServer(ThreadingHTTPServer):
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             self.address_family = found[0][0]
             super().__init__((host, port), _Handler)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter of what can be no name
+            why = getattr(error, "strerror", None) or str(error)
             raise InputError(
-                f"{host}:{port}: no page can be served there ({error.strerror or error}). Give "
+                f"{host}:{port}: no page can be served there ({why}). Give "
                 "--web another port, or none for any that is free."
             ) from None
 
@@ -119,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(refused(HTTPStatus(code)))
 
     def _send(self, answer: Answer) -> None:
-        if self.headers_say_more():
+        if self._has_body():
             self.close_connection = True  # a body is nothing that is read here
         self.send_response(answer.status)
         for name, value in {**_HEADERS, **answer.headers}.items():
@@ -132,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(answer.content)
 
-    def headers_say_more(self) -> bool:
+    def _has_body(self) -> bool:
         """Whether the request has a body."""
         headers = getattr(self, "headers", None)
         return headers is None or "Content-Length" in headers or "Transfer-Encoding" in headers

@@ -239,6 +239,8 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path, serve):
         page_server([tmp_path], LOOPBACK, page.server.server_port)
     with pytest.raises(InputError, match="no page can be served there"):
         page_server([tmp_path], "203.0.113.7", 0)
+    with pytest.raises(InputError, match="no page can be served there"):
+        page_server([tmp_path], f"{'x' * 80}.example", 0)
 
 
 @pytest.mark.parametrize(
