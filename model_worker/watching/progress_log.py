@@ -18,6 +18,7 @@ from model_worker.training.step import TrainStep
 from model_worker.watching.step_line import step_line
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
+from shared.diagnosis.overfitting import FitWatch, Overfitting
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.trend import trend
 from shared.diagnosis.verdict import Measured, Verdict, judge
@@ -25,7 +26,7 @@ from shared.diagnosis.wait_attribution import attribute
 from shared.plan.index import Index
 from shared.plan.plan import FILLER, Plan
 from shared.run.directory import RunDirectory
-from shared.run.json_lines import JsonLines
+from shared.run.json_lines import JsonLines, records_of
 from shared.stream.messages import NOT_SAID
 from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
@@ -77,6 +78,8 @@ class ProgressLog:
         self._last_step_s: float | None = None
         self._said_s = 0.0
         self._measured = Measured()
+        self._fit = FitWatch(records_of(run.metrics))
+        self._overfitting_was_said = False
         self._windows: deque[float] = deque(maxlen=_BUSY_WINDOWS)
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT_RECORDS)
         self._unwritable = False
@@ -174,6 +177,7 @@ class ProgressLog:
         self._metrics.write(_finite(record))
         self.flush()
         self._measured.add(record)
+        self._fit.add(record)
         self._recent.append(record)
         verdict = judge(Measured(self._recent), self._config)
         outlook = self._outlook(place.number, budget, verdict)
@@ -201,15 +205,16 @@ class ProgressLog:
             steps_per_s=round(1 / budget.step_s, 3) if budget.step_s else None,
             verdict=str(verdict or ""),
             is_waiting=bool(verdict and verdict.waiting_for),
+            remark=str(self._fit.overfitting or ""),
         )
 
     def say_verdict(self) -> None:
         """At the end: what the run waited for, as a whole, and how steadily it worked."""
+        self._say_overfitting()
         verdict = judge(self._measured, self._config)
         if verdict is None:
             return
-        words = str(verdict)
-        self._reporter.say(f"🧭 {words[0].upper()}{words[1:]}")
+        self._reporter.say(f"🧭 {_sentence(verdict)}")
         if verdict.waiting_for:
             self._reporter.say(f"   {self._measured}")
         steady = steadiness(self._windows)
@@ -226,11 +231,21 @@ class ProgressLog:
         self.flush()
         self._reporter.tell(Metrics(_finite(record)))
         self._on_record(record)
+        self._fit.add(record)
         best = " (best so far)" if position.validations_since_best == 0 else ""
         judged = f"{self._task.judged_in_words} {values[judged_by]:.3f}"
         if judged_by != "val_loss":
             judged += f", loss {values['val_loss']:.3f}"
         self._reporter.say(f"📏 Validation at step {position.step}: {judged}{best}")
+        if not self._overfitting_was_said:
+            self._say_overfitting()
+
+    def _say_overfitting(self) -> None:
+        found = self._fit.overfitting
+        if found is not None:
+            self._overfitting_was_said = True
+            self._reporter.say(f"📚 {_sentence(found)}")
+            self._reporter.say(f"   {found.advice}")
 
     def flush(self, durable: bool = False) -> None:
         """Write the logs; what a full disk refuses waits for the next time.
@@ -255,6 +270,11 @@ class ProgressLog:
         for lines in filter(None, (self._metrics, self._audit)):
             with contextlib.suppress(OSError):  # it has been said
                 lines.close()
+
+
+def _sentence(finding: Verdict | Overfitting) -> str:
+    words = str(finding)
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

@@ -200,7 +200,8 @@ class LiveView:
         outlook = self._status.outlook
         if outlook is None or not outlook.verdict:
             return []
-        return [Text(outlook.verdict, "bold yellow" if outlook.is_waiting else "green")]
+        lines = [Text(outlook.verdict, "bold yellow" if outlook.is_waiting else "green")]
+        return [*lines, Text(outlook.remark, "bold yellow")] if outlook.remark else lines
 
     def _numbers(self) -> list[str]:
         status = self._status

@@ -36,7 +36,11 @@ def report_page(story: RunStory) -> str:
                 panel(report_pictures.gpus_and_queue(story)),
                 paragraph(report_sections.steadiness_of(story), "soft"),
             ),
-            section("Loss", panel(report_pictures.losses(story))),
+            section(
+                "Loss",
+                panel(report_pictures.losses(story)),
+                report_sections.overfitting(story),
+            ),
             section(
                 "Where the time went",
                 panel(report_pictures.time_spent(story) or paragraph("No times were logged.")),

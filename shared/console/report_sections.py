@@ -15,6 +15,7 @@ from shared.console.numbers import number
 from shared.console.page import facts, folded, panel, paragraph, section, table, text
 from shared.console.run_story import RunStory, judged, judged_by
 from shared.console.run_words import ending_in_words, restart_in_words, without_sign
+from shared.diagnosis.overfitting import FitWatch
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
 from shared.run.environment import versions_here
@@ -102,6 +103,18 @@ def steadiness_of(story: RunStory) -> str:
         f"{steady.middle:.0%}, ratio {steady.ratio} (1 is perfectly steady). Dashed: the queue's "
         f"bound.{pauses}"
     )
+
+
+def overfitting(story: RunStory) -> str:
+    """Whether it learned its examples by heart, and what helps; empty where it did not."""
+    records = sorted(
+        (*story.steps, *story.validations), key=lambda each: (each["step"], "step_ms" not in each)
+    )
+    found = FitWatch(records).overfitting
+    if found is None:
+        return ""
+    words = str(found)
+    return paragraph(f"{words[0].upper()}{words[1:]}. {found.advice}.", "bad")
 
 
 def verdict(story: RunStory) -> str:

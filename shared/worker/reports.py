@@ -89,6 +89,7 @@ class Outlook:
     steps_per_s: float | None  # None while it is not known
     verdict: str  # in words; empty while nothing is known
     is_waiting: bool  # whether the verdict names something
+    remark: str = ""  # what else is worth knowing, such as overfitting
 
 
 @dataclass(frozen=True)

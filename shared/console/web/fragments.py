@@ -88,6 +88,7 @@ def _now(found: RunState, status: RunStatus) -> str:
     lanes = "".join(_lane(lane, status) for lane in status.lanes)
     tone = "waits" if outlook and outlook.is_waiting else "good"
     verdict = paragraph(outlook.verdict, tone) if outlook and outlook.verdict else ""
+    verdict += paragraph(outlook.remark, "bad") if outlook and outlook.remark else ""
     return facts(pairs) + panel(f'<div class="lanes">{lanes}{"".join(bars)}</div>{verdict}')
 
 

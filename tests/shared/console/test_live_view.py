@@ -109,6 +109,14 @@ def test_nothing_is_lost_at_any_width(draw, width):
     assert len(re.findall("[▁▂▃▄▅▆▇█]{8}", shown)) >= 2  # two histories
 
 
+def test_overfitting_stands_below_the_verdict(draw):
+    remark = "overfitting: no better validation since step 60"
+    outlook = dataclasses.replace(OUTLOOK, remark=remark)
+    shown = draw(120, ("model_worker", metrics(outlook=outlook)))
+    at = [n for n, line in enumerate(shown.splitlines()) if "waiting for" in line or remark in line]
+    assert len(at) == 2 and at[1] == at[0] + 1, shown
+
+
 def test_a_preparation_that_takes_long_is_seen_to_go_on(draw):
     clock = Clock()
     terminal = io.StringIO()

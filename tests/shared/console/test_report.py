@@ -255,3 +255,17 @@ def test_a_run_that_goes_on_has_not_ended_whatever_was_before(run):
     assert "Finished." in write_report(run.path).read_text(encoding="utf-8")
     log_events(run, Started(START_S + 90))
     assert "Finished." not in write_report(run.path).read_text(encoding="utf-8")
+
+
+def test_overfitting_is_named_with_what_helps_and_a_run_that_gains_is_left_in_peace(run):
+    assert "no better validation" not in write_report(run.path).read_text("utf-8")
+    with open(run.metrics, "a", encoding="utf-8") as metrics:
+        metrics.write("\n")
+        for step in range(41, 121):
+            metrics.write(json.dumps(step_record(step, START_S + step)) + "\n")
+            if step % 20 == 0:
+                val = {"step": step, "val_loss": 0.5 + step / 100, "val_mel": 0.3 + step / 100}
+                metrics.write(json.dumps({**val, "judged_by": "val_mel"}) + "\n")
+    page = write_report(run.path).read_text("utf-8")
+    assert "Overfitting: no better validation since step 20 (4 of them)" in page
+    assert "--early-stopping 3" in page
