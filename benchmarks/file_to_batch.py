@@ -109,7 +109,7 @@ def tandem_mels(data: workload.DataSide):
         padded_rows = space.rows(len(clips), frames)
         for row, clip in zip(padded_rows, clips, strict=True):
             fill_row(row, clip)
-        yield np.asarray(extractor.mel(padded_rows, lengths))
+        yield extractor.mel(padded_rows, lengths)
 
 
 def measure(contender: str, folder: Path, run: Path, seconds: float) -> float:

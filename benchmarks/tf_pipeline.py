@@ -16,7 +16,7 @@ from data_worker.speech import audio
 from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
 from shared.speech.batch import REFERENCE_FRAMES
-from shared.speech.mel import HOP, PAD, PEAK, SAMPLE_RATE
+from shared.speech.mel import HOP, MEL_BINS, PAD, PEAK, SAMPLE_RATE
 from shared.speech.reference import crop_of
 
 
@@ -87,16 +87,16 @@ def make_dataset(tf, data: DataSide, num_batches: int):
 
     def one_batch(column):
         # The graph itself: the public call would make constants of what is not known yet.
-        mel, energy, pitch = extractor._all(column["row"], column["own"])
+        features = extractor._all(column["row"], column["own"])
         reference = extractor._mel_only(column["reference"], column["count"])
         places = tf.range(REFERENCE_FRAMES)[tf.newaxis] % column["count"][:, tf.newaxis]
         kept = {k: column[k] for k in ("symbols", "symbol_lengths", "speaker", "rows")}
         return {
             **kept,
-            "mel": mel,
+            "mel": features[:, :, :MEL_BINS],
             "mel_lengths": column["own"],
-            "pitch": pitch,
-            "energy": energy,
+            "pitch": features[:, :, MEL_BINS + 1],
+            "energy": features[:, :, MEL_BINS],
             "reference_mel": tf.gather(reference, places, axis=1, batch_dims=1),
             "weight": tf.ones([BATCH_SIZE]),
         }

@@ -9,9 +9,7 @@ import numpy as np
 
 from data_worker.speech.audio import RowSpace, fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
-from shared.speech.mel import HOP, MEL_BINS
-
-COLUMNS = MEL_BINS + 2  # log mel, energy, pitch
+from shared.speech.mel import HOP
 
 
 class Crop(NamedTuple):
@@ -44,15 +42,8 @@ class ClipFeatures:
         for place, audio in enumerate(clips):
             fill_row(space[place], audio)
             lengths[place] = len(audio) // HOP
-        mel, energy, pitch = (np.asarray(each) for each in self._extractor(space, lengths))
-        found = []
-        for place, length in enumerate(lengths[: len(clips)].tolist()):
-            features = np.empty((length, COLUMNS), np.float32)
-            features[:, :MEL_BINS] = mel[place, :length]
-            features[:, MEL_BINS] = energy[place, :length]
-            features[:, MEL_BINS + 1] = pitch[place, :length]
-            found.append(features)
-        return found
+        features = self._extractor(space, lengths)
+        return [features[place, : lengths[place]].copy() for place in range(len(clips))]
 
     def mel_of(self, crops: Sequence[Crop], rows: int, frames: int) -> list[np.ndarray]:
         """The log mel of each crop alone, float32 (its frames, 80)."""
@@ -63,7 +54,7 @@ class ClipFeatures:
         for place, crop in enumerate(crops):
             fill_row(space[place], crop.audio, first_frame=crop.first_frame)
             lengths[place] = crop.num_frames
-        mel = np.asarray(self._extractor.mel(space, lengths))
+        mel = self._extractor.mel(space, lengths)
         return [mel[place, : crop.num_frames] for place, crop in enumerate(crops)]
 
     def warm_up(self, rows: int, frames: int, crop_frames: int) -> None:

@@ -4,10 +4,15 @@ An utterance's features are the same, bit for bit, wherever it sits: in any row,
 in a batch of any size and length, computed by any number of threads. The feature cache relies on
 that. So the frames of a batch, padding left out, go through the graph in chunks of one fixed size,
 and every operation treats a frame the same at any place in its chunk.
+
+On a processor all of it is done chunk by chunk, in its cache. To a GPU it is not the work that takes
+time but the number of things to do: there, chunks are large, and hold only what might be computed in
+another order for another number of frames, which are transforms and matrix products.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,12 +21,19 @@ import numpy as np
 import tensorflow as tf
 
 from data_worker.speech.audio import pad_length
-from data_worker.speech.pitch import NEIGHBOURS, POWER_BINS, deepest_dip, voiced_hertz
+from data_worker.speech.pitch import (
+    NEIGHBOURS,
+    POWER_BINS,
+    autocorrelation,
+    deepest_dip,
+    voiced_hertz,
+)
 from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, hann_window
 
 # A multiple of 48, which the heights of all CPU kernels' tiles divide: the rows of an incomplete
 # tile would be summed in another order. Larger chunks fall out of the processor's cache.
 _CHUNK_FRAMES = 240
+_GPU_CHUNK_FRAMES = 8208
 # A larger matrix product is split over its bins or over threads, and so is the order of its sums.
 _PRODUCT_BINS = 64
 
@@ -29,70 +41,96 @@ _PRODUCT_BINS = 64
 class FeatureExtractor:
     """Turns padded audio rows into features, on the GPU if the process has one."""
 
-    def __init__(self, mel_basis: np.ndarray):
-        """`mel_basis`: mel filters, float32 (80, 513)."""
+    def __init__(self, mel_basis: np.ndarray, for_gpu: bool | None = None):
+        """`mel_basis`: mel filters, float32 (80, 513).
+
+        `for_gpu`: compute as on a GPU; None = if there is one.
+        """
         # TensorFloat-32 would leave three digits of the mel.
         tf.config.experimental.enable_tensor_float_32_execution(False)
-        self._spectra = _Spectra(mel_basis)
-        self._all = tf.function(self._trace_all, autograph=False)
-        self._mel_only = tf.function(self._trace_mel, autograph=False)
+        if for_gpu is None:
+            for_gpu = bool(tf.config.list_logical_devices("GPU"))
+        self._spectra = _Spectra(mel_basis, math.inf if for_gpu else _PRODUCT_BINS)
+        all_of, mel_of = (
+            (self._all_at_once, self._mel_at_once)
+            if for_gpu
+            else (self._all_by_chunks, self._mel_by_chunks)
+        )
+        self._all = tf.function(functools.partial(self._trace, all_of), autograph=False)
+        self._mel_only = tf.function(functools.partial(self._trace, mel_of), autograph=False)
+        self._chunk_frames = _GPU_CHUNK_FRAMES if for_gpu else _CHUNK_FRAMES
         self.num_traces = 0
 
-    def __call__(
-        self, audio_rows: np.ndarray, mel_lengths: np.ndarray
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Log mel (rows, frames, 80), energy (rows, frames), pitch in Hz (rows, frames); float32.
+    def __call__(self, audio_rows: np.ndarray, mel_lengths: np.ndarray) -> np.ndarray:
+        """Log mel, energy and pitch in Hz, float32 (rows, frames, 82).
 
         `audio_rows` float32 (rows, frames * 256 + 768) as `audio.fill_row` makes them,
         `mel_lengths` int32 (rows,) the frames that are real. On padding: log(1e-5), 0 and 0.
         """
-        return self._all(*_as_tensors(audio_rows, mel_lengths))
+        return self._all(*_as_tensors(audio_rows, mel_lengths)).numpy()
 
-    def mel(self, audio_rows: np.ndarray, mel_lengths: np.ndarray) -> tf.Tensor:
-        """The log mel alone, as above."""
-        return self._mel_only(*_as_tensors(audio_rows, mel_lengths))
+    def mel(self, audio_rows: np.ndarray, mel_lengths: np.ndarray) -> np.ndarray:
+        """The log mel alone, float32 (rows, frames, 80), as above."""
+        return self._mel_only(*_as_tensors(audio_rows, mel_lengths)).numpy()
 
     def warm_up(self, num_rows: int, num_frames: int) -> None:
         """Build the graph of one bucket shape, so that its first batch does not wait for it."""
         rows = np.zeros((num_rows, pad_length(num_frames)), np.float32)
         self(rows, np.ones(num_rows, np.int32))
 
-    def _trace_all(
-        self, audio: tf.Tensor, lengths: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _trace(self, compute: Callable, audio: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         self.num_traces += 1
-        line, hops = _line_up(audio, lengths)
+        line = _line_up(audio, lengths, self._chunk_frames)
+        return compute(line, tf.reshape(audio, (-1, HOP)), lengths)
 
+    def _all_by_chunks(self, line: _Line, hops: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         def chunk_features(hop: tf.Tensor, is_real: tf.Tensor) -> tuple[tf.Tensor, ...]:
             power = self._spectra.power(hops, hop)
-            # A frame beyond an utterance's end is silent for its neighbours.
-            low = tf.where(is_real[:, None], power[:, :POWER_BINS], 0.0)
+            low = _silent_beyond(is_real, power)
             power, is_real = power[NEIGHBOURS:-NEIGHBOURS], is_real[NEIGHBOURS:-NEIGHBOURS]
-            mel = self._spectra.log_mel(power, is_real)
-            energy = tf.where(is_real, tf.sqrt(tf.reduce_sum(power, axis=1)), 0.0)
-            return mel, energy, *deepest_dip(low)
+            mel = _log_mel(self._spectra.mel(power), is_real)
+            return mel, _energy(power, is_real), *deepest_dip(low)
 
-        results = _by_chunks(chunk_features, line, (MEL_BINS,), (), (), ())
+        results = _by_chunks(chunk_features, line, self._chunk_frames, (MEL_BINS,), (), (), ())
         mel, energy, depth, hertz = (tf.gather(result, line.place) for result in results)
-        return mel, energy, voiced_hertz(depth, hertz, energy, lengths)
+        return _columns(mel, energy, voiced_hertz(depth, hertz, energy, lengths))
 
-    def _trace_mel(self, audio: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        self.num_traces += 1
-        line, hops = _line_up(audio, lengths)
-
+    def _mel_by_chunks(self, line: _Line, hops: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         def chunk_mel(hop: tf.Tensor, is_real: tf.Tensor) -> tuple[tf.Tensor, ...]:
             hop, is_real = hop[NEIGHBOURS:-NEIGHBOURS], is_real[NEIGHBOURS:-NEIGHBOURS]
-            return (self._spectra.log_mel(self._spectra.power(hops, hop), is_real),)
+            return (_log_mel(self._spectra.mel(self._spectra.power(hops, hop)), is_real),)
 
-        (mel,) = _by_chunks(chunk_mel, line, (MEL_BINS,))
+        (mel,) = _by_chunks(chunk_mel, line, self._chunk_frames, (MEL_BINS,))
         return tf.gather(mel, line.place)
+
+    def _all_at_once(self, line: _Line, hops: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        power, mel = self._in_large_chunks(line, hops)
+        is_real = line.is_real[NEIGHBOURS:-NEIGHBOURS]
+        mel, energy = _log_mel(mel, is_real), _energy(power, is_real)
+        around = [(NEIGHBOURS, NEIGHBOURS), (0, 0)]
+        low = tf.pad(_silent_beyond(is_real, power), around)
+        depth, hertz = deepest_dip(low, functools.partial(_chunked, autocorrelation))
+        mel, energy, depth, hertz = (
+            tf.gather(each, line.place) for each in (mel, energy, depth, hertz)
+        )
+        return _columns(mel, energy, voiced_hertz(depth, hertz, energy, lengths))
+
+    def _mel_at_once(self, line: _Line, hops: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        _, mel = self._in_large_chunks(line, hops)
+        return tf.gather(_log_mel(mel, line.is_real[NEIGHBOURS:-NEIGHBOURS]), line.place)
+
+    def _in_large_chunks(self, line: _Line, hops: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Power (frames, 513) and mel (frames, 80) of the line without the neighbours at its ends."""
+        hop = line.hop[NEIGHBOURS:-NEIGHBOURS]
+        power = _chunked(functools.partial(self._spectra.power, hops), hop)
+        return power, _chunked(self._spectra.mel, power)
 
 
 class _Spectra:
     """Spectra of frames and what the mel filters make of them, in the HiFi-GAN convention."""
 
-    def __init__(self, mel_basis: np.ndarray):
-        self._filters = _in_blocks(np.asarray(mel_basis, np.float32))
+    def __init__(self, mel_basis: np.ndarray, most_bins: float):
+        self._filters = _in_blocks(np.asarray(mel_basis, np.float32), most_bins)
         self._window = hann_window()
 
     def power(self, hops: tf.Tensor, hop: tf.Tensor) -> tf.Tensor:
@@ -102,33 +140,63 @@ class _Spectra:
         single precision the rounding of a loud vowel is as large as what there is near 8 kHz, and
         puts the log mel there wrong by more than 0.001.
         """
-        framed = tf.gather(hops, hop[:, None] + np.arange(FFT // HOP, dtype=np.int32))
+        with tf.device("/CPU:0"):  # as all counting
+            hops_of_frames = hop[:, None] + np.arange(FFT // HOP, dtype=np.int32)
+        framed = tf.gather(hops, hops_of_frames)
         framed = tf.reshape(framed, (hop.shape[0], FFT))
         windowed = tf.cast(framed, tf.float64) * self._window
         spectrum = tf.cast(tf.signal.rfft(windowed), tf.complex64)
         squares = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
         return squares + MAGNITUDE_FLOOR
 
-    def log_mel(self, power: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
-        """(frames, 513) to (frames, 80); the floor where `is_real` (frames,) is False."""
+    def mel(self, power: tf.Tensor) -> tf.Tensor:
+        """(frames, 513) to (frames, 80), not yet the logarithm."""
         magnitude = tf.sqrt(power)
         mel = [tf.matmul(magnitude[:, first:last], f) for first, last, f in self._filters]
-        log_mel = tf.math.log(tf.maximum(tf.concat(mel, axis=1), LOG_FLOOR))
-        return tf.where(is_real[:, None], log_mel, math.log(LOG_FLOOR))
+        return tf.concat(mel, axis=1)
+
+
+def _log_mel(mel: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
+    """The floor where `is_real` (frames,) is False."""
+    log_mel = tf.math.log(tf.maximum(mel, LOG_FLOOR))
+    return tf.where(is_real[:, None], log_mel, math.log(LOG_FLOOR))
+
+
+def _energy(power: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
+    return tf.where(is_real, tf.sqrt(tf.reduce_sum(power, axis=1)), 0.0)
+
+
+def _silent_beyond(is_real: tf.Tensor, power: tf.Tensor) -> tf.Tensor:
+    """What pitch needs of the power; a frame beyond an utterance's end is silent for its neighbours."""
+    return tf.where(is_real[:, None], power[:, :POWER_BINS], 0.0)
+
+
+def _columns(mel: tf.Tensor, energy: tf.Tensor, pitch: tf.Tensor) -> tf.Tensor:
+    """All in one (rows, frames, 82): a GPU's results come back in one piece."""
+    return tf.concat([mel, energy[:, :, None], pitch[:, :, None]], axis=2)
+
+
+def _chunked(compute: Callable[[tf.Tensor], tf.Tensor], values: tf.Tensor) -> tf.Tensor:
+    """`compute` on all of (frames, …), by large chunks; frames are a multiple of those."""
+    size = _GPU_CHUNK_FRAMES
+    starts = range(0, values.shape[0], size)
+    return tf.concat([compute(values[start : start + size]) for start in starts], axis=0)
 
 
 def _as_tensors(audio_rows: np.ndarray, mel_lengths: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
     """Not `tf.constant`, which copies even what lies as TensorFlow wants it."""
-    return tf.convert_to_tensor(audio_rows), tf.convert_to_tensor(mel_lengths, tf.int32)
+    with tf.device("/CPU:0"):  # lengths are the host's, whatever computes the rest
+        lengths = tf.convert_to_tensor(mel_lengths, tf.int32)
+    return tf.convert_to_tensor(audio_rows), lengths
 
 
-def _in_blocks(mel_basis: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
-    """Neighbouring filters that span at most 64 bins: first bin, last bin + 1, (bins, filters)."""
+def _in_blocks(mel_basis: np.ndarray, most_bins: float) -> list[tuple[int, int, np.ndarray]]:
+    """Neighbouring filters that span so many bins: first bin, last bin + 1, (bins, filters)."""
     blocks, low = [], 0
     used = [np.flatnonzero(row) for row in mel_basis]
     while low < len(used):
         high = low + 1
-        while high < len(used) and used[high][-1] - used[low][0] < _PRODUCT_BINS:
+        while high < len(used) and used[high][-1] - used[low][0] < most_bins:
             high += 1
         first, last = int(used[low][0]), int(used[high - 1][-1]) + 1
         blocks.append((first, last, np.ascontiguousarray(mel_basis[low:high, first:last].T)))
@@ -146,25 +214,27 @@ class _Line(NamedTuple):
     # padding are at the frame of nothing that follows the utterance
 
 
-def _line_up(audio: tf.Tensor, lengths: tf.Tensor) -> tuple[_Line, tf.Tensor]:
-    """The line of a batch, and its audio in hops, float32 (hops, 256)."""
+def _line_up(audio: tf.Tensor, lengths: tf.Tensor, chunk_frames: int) -> _Line:
+    """The line of a batch. Lengths are known to the host, and so it is the host that counts."""
     rows, frames = audio.shape[0], (audio.shape[1] - pad_length(0)) // HOP
     hops_per_row = audio.shape[1] // HOP
-    starts = NEIGHBOURS + tf.cumsum(lengths + NEIGHBOURS, exclusive=True)
-    num_chunks = -(-tf.reduce_sum(lengths + NEIGHBOURS) // _CHUNK_FRAMES)
-    max_chunks = -(-rows * (frames + NEIGHBOURS) // _CHUNK_FRAMES)
-    at = tf.range(max_chunks * _CHUNK_FRAMES + 2 * NEIGHBOURS)
-    row = tf.maximum(tf.searchsorted(starts, at, side="right") - 1, 0)
-    frame = at - tf.gather(starts, row)
-    is_real = (frame >= 0) & (frame < tf.gather(lengths, row))
-    hop = tf.where(is_real, row * hops_per_row + frame, 0)
-    place = starts[:, None] - NEIGHBOURS + tf.minimum(tf.range(frames), lengths[:, None])
-    return _Line(hop, is_real, num_chunks, place), tf.reshape(audio, (-1, HOP))
+    max_chunks = -(-rows * (frames + NEIGHBOURS) // chunk_frames)
+    with tf.device("/CPU:0"):
+        starts = NEIGHBOURS + tf.cumsum(lengths + NEIGHBOURS, exclusive=True)
+        num_chunks = -(-tf.reduce_sum(lengths + NEIGHBOURS) // chunk_frames)
+        at = tf.range(max_chunks * chunk_frames + 2 * NEIGHBOURS)
+        row = tf.maximum(tf.searchsorted(starts, at, side="right") - 1, 0)
+        frame = at - tf.gather(starts, row)
+        is_real = (frame >= 0) & (frame < tf.gather(lengths, row))
+        hop = tf.where(is_real, row * hops_per_row + frame, 0)
+        place = starts[:, None] - NEIGHBOURS + tf.minimum(tf.range(frames), lengths[:, None])
+    return _Line(hop, is_real, num_chunks, place)
 
 
 def _by_chunks(
     compute: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, ...]],
     line: _Line,
+    chunk_frames: int,
     *shapes: tuple[int, ...],
 ) -> list[tf.Tensor]:
     """`compute` over the line; results (frames of all chunks, *shape), float32.
@@ -174,10 +244,10 @@ def _by_chunks(
     """
 
     def one(chunk: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        start = [chunk * _CHUNK_FRAMES]
-        size = [_CHUNK_FRAMES + 2 * NEIGHBOURS]
+        start = [chunk * chunk_frames]
+        size = [chunk_frames + 2 * NEIGHBOURS]
         return compute(tf.slice(line.hop, start, size), tf.slice(line.is_real, start, size))
 
-    signature = tuple(tf.TensorSpec((_CHUNK_FRAMES, *shape), tf.float32) for shape in shapes)
+    signature = tuple(tf.TensorSpec((chunk_frames, *shape), tf.float32) for shape in shapes)
     results = tf.map_fn(one, tf.range(line.num_chunks), fn_output_signature=signature)
     return [tf.reshape(result, (-1, *shape)) for result, shape in zip(results, shapes, strict=True)]

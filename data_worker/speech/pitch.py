@@ -8,6 +8,8 @@ result of an utterance does not depend on what else is in the batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -20,6 +22,7 @@ _TRANSFORM = 256  # the inverse transform; its lags are 4 samples apart
 _LAG_SAMPLES = FFT // _TRANSFORM
 _FIRST_LAG = int(SAMPLE_RATE / MAX_F0_HZ / _LAG_SAMPLES)
 _LAST_LAG = int(np.ceil(SAMPLE_RATE / MIN_F0_HZ / _LAG_SAMPLES))
+_NUM_LAGS = _LAST_LAG + 2
 # Vectorised and single evaluation of a logarithm differ in the last bit; with whole vectors of
 # frames there is no remainder that would be evaluated singly.
 _VECTOR_FRAMES = 16
@@ -42,13 +45,15 @@ _SILENCE_NATS = -3.0
 _UNBOUNDED = 1e9
 
 
-def deepest_dip(power: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def deepest_dip(
+    power: tf.Tensor, transform: Callable[[tf.Tensor], tf.Tensor] | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Depth (0 perfectly periodic, 1 not at all) and pitch in Hz of frames; each (frames,).
 
     `power` is |spectrum|² of the first POWER_BINS bins of the frames and of NEIGHBOURS more on each
-    side, (frames + 2 * NEIGHBOURS, POWER_BINS).
+    side, (frames + 2 * NEIGHBOURS, POWER_BINS). `transform` stands in for `autocorrelation`.
     """
-    return _minimum(_difference(_add_neighbours(power[:, _RUMBLE_BINS:])))
+    return _minimum(_difference((transform or autocorrelation)(_add_neighbours(power))))
 
 
 def voiced_hertz(
@@ -69,19 +74,23 @@ def voiced_hertz(
 def _add_neighbours(power: tf.Tensor) -> tf.Tensor:
     """Each frame plus its neighbours, (frames + 2 * NEIGHBOURS, bins) to (frames, bins)."""
     frames = power.shape[0] - 2 * NEIGHBOURS
-    return tf.add_n([power[k : k + frames] for k in range(2 * NEIGHBOURS + 1)])
+    used = power[:, _RUMBLE_BINS:]
+    return tf.add_n([used[k : k + frames] for k in range(2 * NEIGHBOURS + 1)])
 
 
-def _difference(power: tf.Tensor) -> tf.Tensor:
-    """YIN's cumulative mean normalised difference, (frames, lags 0 … _LAST_LAG + 1)."""
-    num_lags = _LAST_LAG + 2
+def autocorrelation(power: tf.Tensor) -> tf.Tensor:
+    """At lags 0 … _LAST_LAG + 1 of frames' power (frames, POWER_BINS - _RUMBLE_BINS)."""
     spectrum = tf.pad(power, [(0, 0), (_RUMBLE_BINS, _TRANSFORM // 2 + 1 - POWER_BINS)])
-    correlation = tf.signal.irfft(tf.cast(spectrum, tf.complex64), [_TRANSFORM])[:, :num_lags]
+    return tf.signal.irfft(tf.cast(spectrum, tf.complex64), [_TRANSFORM])[:, :_NUM_LAGS]
+
+
+def _difference(correlation: tf.Tensor) -> tf.Tensor:
+    """YIN's cumulative mean normalised difference, (frames, lags 0 … _LAST_LAG + 1)."""
     # The tiny term makes digital silence a frame without period instead of 0 / 0.
     loudness = correlation[:, :1] + 1e-9
-    difference = 1.0 - correlation / loudness * _WINDOW_COMPENSATION[:num_lags]
+    difference = 1.0 - correlation / loudness * _WINDOW_COMPENSATION[:_NUM_LAGS]
     running = tf.maximum(tf.cumsum(difference, axis=1), 1e-6)
-    return difference * np.arange(num_lags, dtype=np.float32) / running
+    return difference * np.arange(_NUM_LAGS, dtype=np.float32) / running
 
 
 def _window_compensation() -> np.ndarray:
@@ -111,7 +120,8 @@ def _minimum(difference: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     score = tf.where(is_dip, depth, 2.0) + _LAG_PENALTY
     best = tf.argmin(score, axis=1, output_type=tf.int32)
     depth, shift = (tf.gather(values, best, batch_dims=1) for values in (depth, shift))
-    lag = tf.cast(best + _FIRST_LAG, tf.float32) + tf.clip_by_value(shift, -1.0, 1.0)
+    # Added as a float: a GPU adds no int32.
+    lag = tf.cast(best, tf.float32) + _FIRST_LAG + tf.clip_by_value(shift, -1.0, 1.0)
     hertz = SAMPLE_RATE / _LAG_SAMPLES / lag
     return tf.clip_by_value(depth, 0.0, 1.0), tf.clip_by_value(hertz, MIN_F0_HZ, MAX_F0_HZ)
 
@@ -142,13 +152,22 @@ def _is_voiced(evidence: tf.Tensor, hertz: tf.Tensor, lengths: tf.Tensor) -> tf.
     jump = tf.minimum(jump, 2 * _CHANGE_COST)
     before = tf.pad(jump, [(0, 0), (1, 0)])
     after = tf.pad(jump, [(0, 0), (0, 1)])
-    # Padding is left out of the chain: no jump into it, no evidence in it.
     frames = evidence.shape[1]
-    after = tf.where(tf.sequence_mask(lengths - 1, frames), after, 0.0)
-    is_real = tf.sequence_mask(lengths, frames)
-    forward = _advantage(evidence, before, is_real)
-    backward = _advantage(evidence[:, ::-1], after[:, ::-1], is_real[:, ::-1])[:, ::-1]
-    return (forward + backward - evidence > 0.0) & is_real
+    # Lengths are known to the host, which also compares whole numbers for a GPU.
+    with tf.device("/CPU:0"):
+        is_real = tf.sequence_mask(lengths, frames)
+        has_next = tf.sequence_mask(lengths - 1, frames)
+        both_real = tf.concat([is_real, is_real[:, ::-1]], axis=0)
+    # Padding is left out of the chain: no jump into it, no evidence in it.
+    after = tf.where(has_next, after, 0.0)
+    # Both directions together: what a GPU takes time for is the number of operations.
+    both = _advantage(
+        tf.concat([evidence, evidence[:, ::-1]], axis=0),
+        tf.concat([before, after[:, ::-1]], axis=0),
+        both_real,
+    )
+    rows = evidence.shape[0]
+    return (both[:rows] + both[rows:, ::-1] - evidence > 0.0) & is_real
 
 
 def _advantage(evidence: tf.Tensor, jump: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:
@@ -156,16 +175,14 @@ def _advantage(evidence: tf.Tensor, jump: tf.Tensor, is_real: tf.Tensor) -> tf.T
     add = tf.where(is_real, evidence - jump, 0.0)
     low = tf.where(is_real, evidence - _CHANGE_COST, -_UNBOUNDED)
     high = tf.where(is_real, evidence + _CHANGE_COST - jump, _UNBOUNDED)
+    steps = tf.stack([add, low, high])
+    nothing = np.array([0.0, -_UNBOUNDED, _UNBOUNDED], np.float32)[:, None, None]
+    rows, frames = evidence.shape
     step = 1
-    while step < evidence.shape[1]:
-        start = [(0, 0), (step, 0)]
-        earlier_add = tf.pad(add[:, :-step], start)
-        earlier_low = tf.pad(low[:, :-step], start, constant_values=-_UNBOUNDED)
-        earlier_high = tf.pad(high[:, :-step], start, constant_values=_UNBOUNDED)
-        low, high = (
-            tf.clip_by_value(earlier_low + add, low, high),
-            tf.clip_by_value(earlier_high + add, low, high),
-        )
-        add = add + earlier_add
+    while step < frames:
+        before_all = np.broadcast_to(nothing, (3, rows, step))
+        earlier = tf.concat([before_all, steps[:, :, :-step]], axis=2)
+        bounds = tf.clip_by_value(earlier[1:] + steps[:1], steps[1], steps[2])
+        steps = tf.concat([steps[:1] + earlier[:1], bounds], axis=0)
         step *= 2
-    return tf.clip_by_value(add, low, high)
+    return tf.clip_by_value(steps[0], steps[1], steps[2])

@@ -24,7 +24,7 @@ def pitch_of(extractor, audio):
     frames = len(audio) // HOP
     row = np.empty((1, pad_length(frames)), np.float32)
     fill_row(row[0], audio.astype(np.float32))
-    return np.asarray(extractor(row, np.array([frames], np.int32))[2])[0]
+    return extractor(row, np.array([frames], np.int32))[0, :, 81]
 
 
 def voice(hertz, formants=((600, 80), (1_200, 100), (2_500, 150))):
