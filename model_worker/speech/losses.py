@@ -29,8 +29,8 @@ def loss_parts(outputs: dict[str, tf.Tensor], batch: dict[str, tf.Tensor]) -> di
     symbols = length_mask(batch["symbol_lengths"], tf.shape(outputs["log_durations"])[1]) * weight
     symbols *= 0.1 * _FRAMES_PER_SYMBOL
     mel, target = tf.cast(outputs["mel"], tf.float32), outputs["target_mel"]
-    mel_error = tf.reduce_mean(tf.abs(mel - target), axis=2)
-    prior_error = tf.reduce_mean(tf.square(outputs["prior_mel"] - target), axis=2)
+    mel_error = _mean_over_bins(tf.abs(mel - target))
+    prior_error = _mean_over_bins(tf.square(outputs["prior_mel"] - target))
     prosody_error = tf.square(outputs["prosody"] - outputs["target_prosody"])
     duration_error = _duration_error(outputs["log_durations"], outputs["durations"])
     return {
@@ -40,6 +40,11 @@ def loss_parts(outputs: dict[str, tf.Tensor], batch: dict[str, tf.Tensor]) -> di
         "pitch": tf.reduce_sum(prosody_error[..., 0] * symbols * outputs["has_pitch"]),
         "energy": tf.reduce_sum(prosody_error[..., 1] * symbols),
     }
+
+
+def _mean_over_bins(values: tf.Tensor) -> tf.Tensor:
+    """(batch, frames, bins) to (batch, frames); the gradient asks no GPU for the shape it had."""
+    return tf.squeeze(tf.reduce_mean(values, axis=2, keepdims=True), axis=2)
 
 
 def _duration_error(log_predicted: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from model_worker.speech.network import alignment, harmonics
-from model_worker.speech.network.layers import ConvBlock, Predictor, RootMeanSquareNorm
+from model_worker.speech.network.layers import ConvBlock, Dense, Predictor, RootMeanSquareNorm
 from model_worker.speech.network.reference_encoder import ReferenceEncoder
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import MEL_BINS
@@ -73,14 +73,14 @@ class AcousticModel(keras.Model):
             for _ in range(shape.encoder_blocks)
         ]
         self._encoder_norm = RootMeanSquareNorm()
-        self._prior = keras.layers.Dense(MEL_BINS, dtype="float32")
+        self._prior = Dense(MEL_BINS, dtype="float32")
         narrow = shape.predictor_channels
         self._durations = Predictor(
             narrow, 1, shape.dropout, next(salt), first_guess=FIRST_LOG_DURATION
         )
         self._prosody = Predictor(narrow, 2, shape.prosody_dropout, next(salt))
-        self._prosody_in = keras.layers.Dense(wide, use_bias=False)
-        self._decoder_in = keras.layers.Dense(shape.decoder_channels)
+        self._prosody_in = Dense(wide, use_bias=False)
+        self._decoder_in = Dense(shape.decoder_channels)
         self._decoder = [
             ConvBlock(
                 shape.decoder_channels,
@@ -92,7 +92,7 @@ class AcousticModel(keras.Model):
             for _ in range(shape.decoder_blocks)
         ]
         self._decoder_norm = RootMeanSquareNorm()
-        self._decoder_out = keras.layers.Dense(
+        self._decoder_out = Dense(
             FOLDED_FRAMES * (MEL_BINS + harmonics.RIPPLE_BINS), dtype="float32"
         )
 
@@ -122,8 +122,9 @@ class AcousticModel(keras.Model):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """-> encoding (batch, symbols, channels), mask (batch, symbols, 1), vector (batch, size)"""
         vector = self._reference(self._normalised(reference_mel))
-        mask = alignment.length_mask(symbol_lengths, tf.shape(symbols)[1])[:, :, tf.newaxis]
-        x = self._embedding(symbols)
+        # Of int32, GPUs know not even the shape, and the gradient of the embedding reshapes it.
+        x = self._embedding(tf.cast(symbols, tf.int64))
+        mask = alignment.length_mask(symbol_lengths, tf.shape(x)[1])[:, :, tf.newaxis]
         x = x * tf.cast(mask, x.dtype)
         for block in self._encoder:
             x = block(x, mask, vector, step, training=training)
@@ -151,7 +152,7 @@ class AcousticModel(keras.Model):
         x = tf.concat([tf.matmul(path_like, states), place], axis=2)
         shape = tf.shape(path)
         x = tf.reshape(x, [shape[0], shape[1] // FOLDED_FRAMES, FOLDED_FRAMES * x.shape[2]])
-        folded_lengths = (mel_lengths + FOLDED_FRAMES - 1) // FOLDED_FRAMES
+        folded_lengths = tf.cast(mel_lengths, tf.float32) / FOLDED_FRAMES
         mask = alignment.length_mask(folded_lengths, shape[1] // FOLDED_FRAMES)[:, :, tf.newaxis]
         x = self._decoder_in(x)
         x = x * tf.cast(mask, x.dtype)
@@ -201,7 +202,7 @@ class AcousticModel(keras.Model):
             step: seeds the dropout and fades the alignment's diagonal prior.
 
         Returns: mel, prior_mel, target_mel float32 (batch, frames, bins), normalised;
-            log_durations float32 and durations int32 (batch, symbols);
+            log_durations and (whole) durations float32 (batch, symbols);
             prosody, target_prosody float32 (batch, symbols, 2): pitch and energy;
             has_pitch float32 (batch, symbols); path float32 (batch, frames, symbols)
         """
@@ -286,8 +287,9 @@ class AcousticModel(keras.Model):
         prosody += tf.stack([pitch_shift * semitone, 0.0]) * mask
         exact = tf.exp(tf.minimum(log_durations, MAX_LOG_DURATION)) * mask / speed
         # Rounding the ends rather than the durations keeps the utterance at its predicted length.
-        ends = tf.cast(tf.round(tf.cumsum(exact[..., 0], axis=1)), tf.int32)
-        ends = tf.minimum(ends, max_frames)
+        ends = tf.minimum(
+            tf.round(tf.cumsum(exact[..., 0], axis=1)), tf.cast(max_frames, tf.float32)
+        )
         durations = ends - tf.pad(ends, [[0, 0], [1, 0]])[:, :-1]
         mel_lengths = tf.reduce_sum(durations, axis=1)
         path = alignment.path_of_durations(durations, max_frames)
@@ -307,7 +309,12 @@ class AcousticModel(keras.Model):
         )
         mel = tf.maximum(mel * known.mel_std + known.mel_mean, LOG_FLOOR)
         is_real = alignment.length_mask(mel_lengths, max_frames)[:, :, tf.newaxis]
-        return tf.where(is_real > 0, mel, LOG_FLOOR), mel_lengths, durations, path
+        return (
+            tf.where(is_real > 0, mel, LOG_FLOOR),
+            tf.cast(mel_lengths, tf.int32),
+            tf.cast(durations, tf.int32),
+            path,
+        )
 
 
 def build_model(model_size: str, num_symbols: int, statistics: Statistics) -> AcousticModel:

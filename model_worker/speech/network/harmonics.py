@@ -64,5 +64,7 @@ def ripples(log_pitch: tf.Tensor) -> tf.Tensor:
     Args: log_pitch float32 (batch, frames), natural log of Hz
     Returns: float32 (batch, frames, RIPPLE_BINS), in units of natural log mel
     """
-    row = tf.cast(tf.round((log_pitch - np.log(MIN_PITCH_HZ)) / _STEP), tf.int32)
-    return tf.gather(tf.constant(_ripple_table()), tf.clip_by_value(row, 0, TABLE_SIZE - 1))
+    row = tf.round((log_pitch - np.log(MIN_PITCH_HZ)) / _STEP)
+    # Limited as a float, because GPUs compare no int32; what is not a number has row 0.
+    row = tf.minimum(tf.where(row > 0.0, row, 0.0), TABLE_SIZE - 1.0)
+    return tf.gather(tf.constant(_ripple_table()), tf.cast(row, tf.int32))

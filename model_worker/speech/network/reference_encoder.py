@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from model_worker.speech.network.layers import Dense
+
 FOLDED_FRAMES = 4
 
 
@@ -14,12 +16,12 @@ class ReferenceEncoder(keras.layers.Layer):
 
     def __init__(self, channels: int, vector_size: int, depth: int):
         super().__init__()
-        self._fold = keras.layers.Dense(channels, activation="relu")
+        self._fold = Dense(channels, activation="relu")
         self._convs = [
             keras.layers.Conv1D(channels, 3, padding="same", activation="relu")
             for _ in range(depth)
         ]
-        self._out = keras.layers.Dense(vector_size)
+        self._out = Dense(vector_size)
 
     def call(self, reference_mel: tf.Tensor) -> tf.Tensor:
         """reference_mel (batch, frames, bins), normalised, frames of 4 -> (batch, vector_size)"""
@@ -29,4 +31,4 @@ class ReferenceEncoder(keras.layers.Layer):
         x = self._fold(x)
         for conv in self._convs:
             x = x + conv(x)
-        return self._out(tf.reduce_mean(x, axis=1))
+        return self._out(tf.squeeze(tf.reduce_mean(x, axis=1, keepdims=True), axis=1))

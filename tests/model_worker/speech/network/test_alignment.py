@@ -44,6 +44,17 @@ def test_the_search_finds_the_best_path_of_every_row_of_a_padded_batch():
         assert found[row, symbols:].sum() == 0
 
 
+@pytest.mark.parametrize("per_turn", [1, 8])
+@pytest.mark.parametrize("num_frames", [1, 7, 40])
+def test_the_path_is_the_same_in_turns_of_any_length(per_turn, num_frames):
+    rng = np.random.default_rng(7)
+    scores = tf.constant(rng.normal(0, 5, size=(4, num_frames, 6)), tf.float32)
+    lengths = tf.constant([1, 6, 3, 6]), tf.constant([1, num_frames, num_frames, 1])
+    in_turns = tf.function(alignment.durations_in_turns, jit_compile=True, autograph=False)
+    found = in_turns(scores, *lengths, per_turn)
+    np.testing.assert_array_equal(found, search(scores.numpy(), *lengths))
+
+
 def test_padding_scores_do_not_change_the_path():
     scores = np.random.default_rng(4).normal(size=(2, 30, 8)).astype(np.float32)
     spoilt = scores.copy()
