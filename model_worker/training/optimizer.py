@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 import keras
 import tensorflow as tf
 
-from model_worker.training.orthogonal_update import orthogonal_update
+from model_worker.training.orthogonal_update import matrix_shape, orthogonal_updates
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.98, 1e-8
 
@@ -39,6 +39,10 @@ class Optimizer:
         }
         chosen = {id(v) for v in matrices}
         self._matrices = {name for name, v in variables.items() if id(v) in chosen}
+        self._alike: dict[tuple[int, int], list[str]] = {}  # matrices of one shape move together
+        for name, weight in self._weights.items():
+            if name in self._matrices:
+                self._alike.setdefault(matrix_shape(weight), []).append(name)
         self.first_moments = {name: _zeros_like(w, "m") for name, w in self._weights.items()}
         self.second_moments = {
             name: _zeros_like(weight, "v")
@@ -63,15 +67,27 @@ class Optimizer:
             on_moved: called with the name of each weight when it has moved.
         """
         powers = tf.pow(_BETA1, count), tf.pow(_BETA2, count)
-        for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
-            gradient = gradient * factor
+        scaled = {
+            name: gradient * factor for name, gradient in zip(self._weights, gradients, strict=True)
+        }
+        for name, weight in self._weights.items():
             if name in self._decayed and self._weight_decay:
                 weight.assign_sub(rate * self._weight_decay * weight)
-            if name in self._matrices:
-                weight.assign_sub(rate * orthogonal_update(self.first_moments[name], gradient))
-            else:
-                self._adam(name, weight, gradient, powers, rate)
+        for names in self._alike.values():
+            momenta = [self.first_moments[name] for name in names]
+            updates = orthogonal_updates(momenta, [scaled[name] for name in names])
+            for name, update in zip(names, updates, strict=True):
+                self._weights[name].assign_sub(rate * update)
+        for name, weight in self._weights.items():
+            if name not in self._matrices:
+                self._adam(name, weight, scaled[name], powers, rate)
             on_moved(name)
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """All that `apply` moves."""
+        moments = (*self.first_moments.values(), *self.second_moments.values())
+        return [*self._weights.values(), *moments]
 
     def _adam(
         self,

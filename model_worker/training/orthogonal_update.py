@@ -7,6 +7,7 @@ of AdamW's steps for the same loss. Embeddings, output layers, norms and biases 
 """
 
 import math
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -26,35 +27,56 @@ _POLYNOMIALS = (
 _BELOW_ONE = 1.02
 
 
-def orthogonalised(matrix: tf.Tensor) -> tf.Tensor:
-    """The same row and column directions, singular values near one. float32 (rows, columns) -> same
+def orthogonalised(matrices: tf.Tensor) -> tf.Tensor:
+    """The same row and column directions, singular values near one.
 
-    The iteration x -> (a + b·xxᵀ + c·(xxᵀ)²)·x is carried out on the small square xxᵀ alone, and
-    its product applied to x once: half the work for matrices four times as wide as high.
+    float32 (…, rows, columns) -> same
+
+    The iteration x -> (a + b·xxᵀ + c·(xxᵀ)²)·x is carried out on the small square xxᵀ alone (xᵀx,
+    from the right, where x is tall), and its product applied to x once: half the work for matrices
+    four times as wide as high.
     """
-    is_tall = matrix.shape[0] > matrix.shape[1]
-    x = tf.transpose(matrix) if is_tall else matrix
-    x = x / (_BELOW_ONE * tf.norm(x) + 1e-12)
-    square = tf.matmul(x, x, transpose_b=True)
-    identity = tf.eye(x.shape[0])
+    rows, columns = matrices.shape[-2:]
+    is_tall = rows > columns
+    strength = tf.norm(matrices, axis=[-2, -1], keepdims=True)
+    x = matrices / (_BELOW_ONE * strength + 1e-12)
+    square = tf.matmul(x, x, transpose_a=is_tall, transpose_b=not is_tall)
+    identity = tf.eye(min(rows, columns))
     total = None
     for i, (a, b, c) in enumerate(_POLYNOMIALS):
         factor = a * identity + b * square + c * tf.matmul(square, square)
         total = factor if total is None else tf.matmul(factor, total)
         if i + 1 < len(_POLYNOMIALS):
             square = tf.matmul(factor, tf.matmul(square, factor))
-    x = tf.matmul(total, x)
-    return tf.transpose(x) if is_tall else x
+    return tf.matmul(x, total) if is_tall else tf.matmul(total, x)
 
 
-def orthogonal_update(momentum: tf.Variable, gradient: tf.Tensor) -> tf.Tensor:
-    """Advance the momentum by a gradient and return the step to subtract, times the learning rate.
+def matrix_shape(kernel: tf.Variable) -> tuple[int, int]:
+    """A kernel as a matrix: the last axis is the layer's output, the others are its input."""
+    return math.prod(kernel.shape[:-1]), kernel.shape[-1]
 
-    Args: momentum, gradient float32, any kernel shape; the last axis is the layer's output.
+
+def orthogonal_updates(
+    momenta: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    """Advance momenta by gradients; the steps to subtract, times the learning rate.
+
+    All are kernels that are matrices of one shape, and take the way together: to a GPU, a product
+    of many small matrices is one thing to do.
+
+    Args: momenta, gradients float32, any kernel shapes with the same `matrix_shape`.
     """
-    momentum.assign_add((1.0 - MOMENTUM) * (gradient - momentum))
-    ahead = gradient + MOMENTUM * (momentum - gradient)
-    rows, columns = math.prod(momentum.shape[:-1]), momentum.shape[-1]
-    matrix = tf.reshape(ahead, [rows, columns])
+    rows, columns = matrix_shape(momenta[0])
+    ahead = []
+    for momentum, gradient in zip(momenta, gradients, strict=True):
+        momentum.assign_add((1.0 - MOMENTUM) * (gradient - momentum))
+        ahead.append(tf.reshape(gradient + MOMENTUM * (momentum - gradient), [rows, columns]))
     size = _ADAMS_SIZE * max(rows, columns) ** 0.5
-    return tf.reshape(orthogonalised(matrix), momentum.shape) * size
+    if len(ahead) == 1:
+        found = [orthogonalised(ahead[0])]
+    else:
+        found = tf.unstack(orthogonalised(tf.stack(ahead)))
+    return [
+        tf.reshape(each, momentum.shape) * size
+        for each, momentum in zip(found, momenta, strict=True)
+    ]

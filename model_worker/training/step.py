@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.training.loss_health import LossHealth
+from model_worker.training.optimizer import Optimizer
 from model_worker.training.players import Player, players_of
 from model_worker.training.task_losses import (
     Signature,
@@ -31,6 +32,7 @@ from shared.task.users_file import place_of
 
 _EMA_WARMUP = 10.0
 _FIRST_LOSS_SCALE = 2.0**15
+_STEPS_UNTIL_SCALE_GROWS = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,8 @@ class StepSettings:
     gradient_clip: float = 1.0
     muon: bool = True
     xla: bool = False
+    # Compile what the optimizer does: to a GPU it is thousands of small things, and a branch to wait for.
+    compile_update: bool = False
     loss_scaling: bool = False
 
 
@@ -109,7 +113,16 @@ class TrainStep:
         else:
             part = graph(self._accumulate, input_signature=batch and [batch, step])
             self._functions = (part, graph(self._apply_accumulated, input_signature=[number] * 2))
+        self._compiles_update = self._can_compile_update()
+        self._updating = (
+            graph(self._update, jit_compile=True) if self._compiles_update else self._update
+        )
         self._take_numbers = tf.function(self._read_and_reset, autograph=False)
+
+    def _can_compile_update(self) -> bool:
+        """A task's own optimizers stay outside, and what only a branch can put back."""
+        own = all(isinstance(player.optimizer, Optimizer) for player in self.players)
+        return self._settings.compile_update and own and not self.untrained
 
     def _check_owners(self) -> None:
         """Every part of the loss has a player, and every player a part.
@@ -261,7 +274,7 @@ class TrainStep:
     ) -> None:
         self.num_traces += 1
         gradients, weight, num_broken = self._gradients_of(batch, step)
-        self._update(gradients, weight, num_broken, rate, ema_decay)
+        self._updating(gradients, weight, num_broken, rate, ema_decay)
 
     def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.num_traces += 1
@@ -274,7 +287,7 @@ class TrainStep:
     def _apply_accumulated(self, rate: tf.Tensor, ema_decay: tf.Tensor) -> None:
         gradients = [gradient.read_value() for gradient in self._gradients]
         weight, num_broken = self._weight.read_value(), self._num_broken.read_value()
-        self._update(gradients, weight, num_broken, rate, ema_decay)
+        self._updating(gradients, weight, num_broken, rate, ema_decay)
         self._clear_group()
 
     def _update(
@@ -300,48 +313,56 @@ class TrainStep:
         is_sound = tf.math.is_finite(norm) & (num_broken == 0.0)
         if self.untrained:
             is_sound &= self.untrained.is_finite()
+        # Steps that were applied, as Adam counts, with this one.
+        count = tf.cast(self.num_applied.read_value() + 1, tf.float32)
+        decay = tf.minimum(ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
+
+        def follow(name: str) -> None:
+            weight, average = self._averaged[name]
+            average.assign_sub((1.0 - decay) * (average - weight))
 
         def apply() -> tf.Tensor:
-            self.num_applied.assign_add(1)
-            count = tf.cast(self.num_applied, tf.float32)
-            decay = tf.minimum(ema_decay, (1.0 + count) / (_EMA_WARMUP + count))
-
-            def follow(name: str) -> None:
-                weight, average = self._averaged[name]
-                average.assign_sub((1.0 - decay) * (average - weight))
-
             for optimizer, own, factor in updates:
                 optimizer.apply(own, factor, rate, count, follow)
             self.untrained.accept()
-            self.nonfinite_in_row.assign(0)
-            self._grow_loss_scale()
             return tf.constant(True)
 
         def skip() -> tf.Tensor:
             self.untrained.put_back()
-            self.num_nonfinite.assign_add(1)
-            # While there is a scale to blame, the batches are not; it has no part in the loss itself.
-            blames_batches = (num_broken > 0.0) | (self.loss_scale <= 1.0)
-            self.nonfinite_in_row.assign_add(tf.cast(blames_batches, tf.int64))
-            if self._settings.loss_scaling:
-                factor = tf.where(blames_batches, 1.0, 0.5)
-                self.loss_scale.assign(tf.maximum(self.loss_scale * factor, 1.0))
-                self.finite_since_scaled.assign(0)
             return tf.constant(False)
 
-        tf.cond(is_sound, apply, skip)
+        if self._compiles_update:
+            self._keep_unless(is_sound, apply)
+        else:
+            tf.cond(is_sound, apply, skip)
+        self._count(is_sound, num_broken)
 
-    def _grow_loss_scale(self) -> None:
+    def _keep_unless(self, is_sound: tf.Tensor, apply: Callable[[], tf.Tensor]) -> None:
+        """Apply, and choose what is kept afterwards: the host has no branch to wait for."""
+        optimizers = [player.optimizer for player in self.players]
+        moved = [v for each in optimizers if isinstance(each, Optimizer) for v in each.variables]
+        before = [(v, v.read_value()) for v in (*moved, *self.averages)]
+        apply()
+        for variable, value in before:
+            variable.assign(tf.where(is_sound, variable, value))
+
+    def _count(self, is_sound: tf.Tensor, num_broken: tf.Tensor) -> None:
+        """Note what became of a step, and fit the scale of the loss to it."""
+        sound = tf.cast(is_sound, tf.int64)
+        self.num_applied.assign_add(sound)
+        self.num_nonfinite.assign_add(1 - sound)
+        # While there is a scale to blame, the batches are not; it has no part in the loss itself.
+        blames_batches = (num_broken > 0.0) | (self.loss_scale <= 1.0)
+        in_row = self.nonfinite_in_row + tf.cast(blames_batches, tf.int64)
+        self.nonfinite_in_row.assign((1 - sound) * in_row)
         if not self._settings.loss_scaling:
             return
-        self.finite_since_scaled.assign_add(1)
-        grow = self.finite_since_scaled >= 2000
-        self.loss_scale.assign(
-            tf.where(grow, tf.minimum(self.loss_scale * 2.0, 2.0**24), self.loss_scale)
-        )
-        self.finite_since_scaled.assign(
-            tf.where(grow, tf.zeros_like(self.finite_since_scaled), self.finite_since_scaled)
-        )
+        since = sound * (self.finite_since_scaled + 1)
+        grow = since >= _STEPS_UNTIL_SCALE_GROWS
+        grown = tf.where(grow, tf.minimum(self.loss_scale * 2.0, 2.0**24), self.loss_scale)
+        shrunk = tf.maximum(self.loss_scale * tf.where(blames_batches, 1.0, 0.5), 1.0)
+        self.loss_scale.assign(tf.where(is_sound, grown, shrunk))
+        self.finite_since_scaled.assign(tf.where(grow, tf.zeros_like(since), since))
 
     @property
     def _first_loss_scale(self) -> float:

@@ -33,6 +33,7 @@ class Validation:
         self._own: list[np.ndarray] | None = None
         self._sums: dict[str, float] = {}
         self._weight = 0.0
+        self._parts: list[str] = []  # by name, as the graph returns them
         self.last: dict[str, float] = {}
         self.judged_by = f"val_{task.judged_by or 'loss'}"  # of these values
         self._step = tf.function(
@@ -44,10 +45,10 @@ class Validation:
         if self._own is None:
             self._own = self._train_step.swap_in_averages()
         self._on_batch(batch)
-        parts, weight = self._step(batch)
-        for name, value in parts.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value.numpy())
-        self._weight += float(weight.numpy())
+        *values, weight = self._step(batch).numpy().tolist()
+        for name, value in zip(self._parts, values, strict=True):
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._weight += weight
 
     def finish(self) -> float:
         """What is judged; the model has its own weights back.
@@ -70,5 +71,8 @@ class Validation:
             self._train_step.restore_weights(self._own)
         self._own, self._sums, self._weight = None, {}, 0.0
 
-    def _measure(self, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        return measured(self._task, self._model, batch, False, tf.constant(_LATE))
+    def _measure(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The parts and the weight in one tensor: one way to the device instead of many."""
+        parts, weight = measured(self._task, self._model, batch, False, tf.constant(_LATE))
+        self._parts = list(parts)
+        return tf.stack([*parts.values(), weight])

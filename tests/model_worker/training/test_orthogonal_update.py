@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker.training.orthogonal_update import MOMENTUM, orthogonal_update, orthogonalised
+from model_worker.training.orthogonal_update import MOMENTUM, orthogonal_updates, orthogonalised
+
+
+def orthogonal_update(momentum, gradient):
+    (step,) = orthogonal_updates([momentum], [gradient])
+    return step
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (16, 64), (64, 16)], ids=str)
@@ -47,3 +52,16 @@ def test_the_scale_of_the_gradient_does_not_matter():
         for scale in (1.0, 1e-4)
     ]
     np.testing.assert_allclose(steps[0], steps[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 40), (40, 24)], ids=str)
+def test_kernels_that_move_together_move_as_each_would_alone(shape):
+    gradients = np.random.default_rng(4).normal(size=(5, *shape)).astype(np.float32)
+    gradients[3] = 0.0
+    together = [tf.Variable(tf.ones(shape)) for _ in gradients]
+    alone = [tf.Variable(tf.ones(shape)) for _ in gradients]
+    steps = orthogonal_updates(together, [tf.constant(gradient) for gradient in gradients])
+    for found, gradient, momentum, one in zip(steps, gradients, together, alone, strict=True):
+        expected = orthogonal_update(one, tf.constant(gradient))
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-5)
+        np.testing.assert_array_equal(momentum.numpy(), one.numpy())

@@ -229,3 +229,21 @@ def test_a_step_under_xla_equals_the_plain_one(single):
     np.testing.assert_allclose(first_moments(step), first_moments(single), rtol=1e-3, atol=2e-6)
     assert step.read_metrics()["loss"] == pytest.approx(single.read_metrics()["loss"], rel=1e-4)
     assert step.num_traces == 1 and step.num_nonfinite.numpy() == 0
+
+
+def test_an_update_that_is_compiled_moves_and_skips_as_one_that_branches(single):
+    step = make_step(compile_update=True)
+    broken = make_batch(2)
+    broken["mel"][0, 3, 5] = np.nan
+    for number, arrays in enumerate((make_batch(3), broken, make_batch(3, seed=1))):
+        before = values(step.weights), first_moments(step), values(step.averages)
+        for each in (step, single):
+            each(tensors(arrays), number, 1e-3, 0.9, True)
+        after = values(step.weights), first_moments(step), values(step.averages)
+        assert all(map(np.array_equal, before, after)) == (number == 1)
+        for found, expected in zip(
+            after[1:], (first_moments(single), values(single.averages)), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-5)
+        assert step.num_applied.numpy() == single.num_applied.numpy() == (1, 1, 2)[number]
+        assert step.nonfinite_in_row.numpy() == single.nonfinite_in_row.numpy() == (0, 1, 0)[number]
