@@ -117,7 +117,7 @@ def copy_synthesis(recordings: list[np.ndarray]) -> list[np.ndarray]:
     import librosa
     import tensorflow as tf
 
-    from model_worker.speech.speaking.griffin_lim import waveform_of_mel
+    from model_worker.vocoder.griffin_lim import waveform_of_mel
 
     basis = librosa.filters.mel(
         sr=mel_definition.SAMPLE_RATE,

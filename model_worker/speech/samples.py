@@ -15,7 +15,7 @@ import tensorflow as tf
 from model_worker.speech.network.acoustic_model import AcousticModel
 from model_worker.speech.speaking.loaded_voice import Spoken
 from model_worker.speech.speaking.speaking_graph import speaking_function
-from model_worker.speech.speaking.vocoder import GriffinLim
+from model_worker.vocoder.griffin_lim import GriffinLim
 from shared.plan.index import Index
 from shared.run.directory import RECORDED
 from shared.run.files import write_file

@@ -13,7 +13,6 @@ from shared.speech.mel import FFT, LOG_FLOOR
 RESOLUTIONS = (256, 512, 1024, 2048)
 PARTS = ("mel", "magnitude", "convergence")
 _FLOOR = 1e-7  # of a squared magnitude
-_MEL_WEIGHT, _MAGNITUDE_WEIGHT = 1.0, 1.0
 
 
 def loss_parts(
@@ -23,24 +22,32 @@ def loss_parts(
 
     Args: made, true float32 (batch, samples); weight float32 (batch,); mel_basis float32 (80, 513)
     """
+    found = distances(made, true, mel_basis)
+    return {name: tf.reduce_sum(each * weight) for name, each in found.items()}
+
+
+def distances(made: tf.Tensor, true: tf.Tensor, mel_basis: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Each of PARTS for each row, float32 (batch,); 0 where nothing can be heard of a difference.
+
+    mel: of the logarithms of the mels. magnitude: of the logarithms of the spectra, over all
+    resolutions. convergence: of the spectra themselves, as a share of the true ones.
+    """
     magnitude, convergence = [], []
     for size in RESOLUTIONS:
         ours, theirs = _magnitudes(made, size), _magnitudes(true, size)
         difference = tf.abs(tf.math.log(ours) - tf.math.log(theirs))
-        magnitude.append(tf.reduce_mean(difference, axis=[1, 2]))
-        distance = tf.sqrt(tf.reduce_sum(tf.square(ours - theirs), axis=[1, 2]) + 1e-6)
-        convergence.append(
-            distance / (tf.sqrt(tf.reduce_sum(tf.square(theirs), axis=[1, 2])) + 1.0)
-        )
+        magnitude.append(tf.reduce_mean(difference, [1, 2]))
+        distance = tf.sqrt(tf.reduce_sum(tf.square(ours - theirs), [1, 2]) + 1e-6)
+        loudness = tf.sqrt(tf.reduce_sum(tf.square(theirs), [1, 2]))
+        convergence.append(distance / (loudness + 1.0))
         if size == FFT:
-            mel = tf.reduce_mean(
-                tf.abs(_log_mel(ours, mel_basis) - _log_mel(theirs, mel_basis)), [1, 2]
-            )
+            difference = _log_mel(ours, mel_basis) - _log_mel(theirs, mel_basis)
+            mel = tf.reduce_mean(tf.abs(difference), [1, 2])
     count = len(RESOLUTIONS)
     return {
-        "mel": _MEL_WEIGHT * tf.reduce_sum(mel * weight),
-        "magnitude": _MAGNITUDE_WEIGHT * tf.reduce_sum(tf.add_n(magnitude) * weight) / count,
-        "convergence": tf.reduce_sum(tf.add_n(convergence) * weight) / count,
+        "mel": mel,
+        "magnitude": tf.add_n(magnitude) / count,
+        "convergence": tf.add_n(convergence) / count,
     }
 
 

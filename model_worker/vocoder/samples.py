@@ -1,7 +1,8 @@
 """Held-out recordings by copy synthesis, at each validation: samples/step-000500/0.wav and 0.png.
 
 The recording's own mel is spoken: what the vocoder alone costs. Beside it samples/recorded/0.wav, the
-recording. Nothing here touches any random state.
+recording, and samples/judged.json: whether it is better than Griffin-Lim. Nothing here touches any random
+state.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.vocoder.generator import Generator
+from model_worker.vocoder.griffin_lim import GriffinLim
+from model_worker.vocoder.held_out import recording_of
+from model_worker.vocoder.judgement import Judgement
+from model_worker.vocoder.losses import distances
 from model_worker.vocoder.speaking import TrainedVocoder
 from shared.config.settings import Config
-from shared.plan.index import Index, root_folders
-from shared.run.directory import RECORDED
+from shared.plan.index import Index
+from shared.run.directory import RECORDED, REMARK
 from shared.run.files import write_file
 from shared.speech.mel import HOP, SAMPLE_RATE, log_mel, magnitudes
-from shared.speech.recording import levelled, peak_of, resampled
 from shared.speech.wav import wav_bytes
 from shared.task.model_side import Shown, Viewer
 
+_JUDGED = 8  # recordings, where there are as many
 _DARKEST = 10.0  # natural log below the loudest bin: 87 dB
 
 
@@ -34,50 +39,59 @@ class _Copied(NamedTuple):
     made: np.ndarray
 
 
+class _Made(NamedTuple):
+    copied: list[_Copied]
+    judgement: Judgement
+
+
 class CopiedSamples(Viewer):
     """Keeps the first rows of the validation set, and speaks their mels when asked."""
 
     def __init__(self, model: Generator, index: Index, config: Config):
         self._index, self._config = index, config
+        self._basis = tf.constant(index.mel_basis)
         self._vocoder = TrainedVocoder(model)
         self._rows: list[int] = []
-        self._recordings: list[tuple[str, np.ndarray]] | None = None
+        self._recordings: list[_Copied] = []  # by Griffin-Lim
+        self._griffin_lim = 0.0  # its distance from them
 
     def keep(self, batch: dict[str, tf.Tensor]) -> None:
         if not self._rows:
             rows = batch["rows"].numpy()
-            self._rows = rows[rows >= 0][: self._config.run.samples].tolist()
+            self._rows = rows[rows >= 0][: max(_JUDGED, self._config.run.samples)].tolist()
 
-    def make(self, folder: Path) -> list[_Copied] | None:
-        if self._recordings is None:
-            self._recordings = [(self._index.ids[row], self._read(row)) for row in self._rows]
+    def make(self, folder: Path) -> _Made | None:
+        if not self._rows:
+            return None
         basis = self._index.mel_basis
-        return [
-            _Copied(title, true, self._vocoder(log_mel(true, basis)))
-            for title, true in self._recordings
-        ] or None
+        if not self._recordings:
+            self._recordings = list(map(self._by_griffin_lim, self._rows))
+            others = [self._distance(each.made, each.true) for each in self._recordings]
+            self._griffin_lim = float(np.mean(others))
+        copied = [
+            each._replace(made=self._vocoder(log_mel(each.true, basis)))
+            for each in self._recordings
+        ]
+        ours = float(np.mean([self._distance(each.made, each.true) for each in copied]))
+        judgement = Judgement(len(copied), ours, self._griffin_lim)
+        return _Made(copied[: self._config.run.samples], judgement)
 
-    def _read(self, row: int) -> np.ndarray:
-        """A recording as the batches have it, float32 (frames * 256,) at 22,050 Hz."""
-        import soundfile
+    def _by_griffin_lim(self, row: int) -> _Copied:
+        true = recording_of(self._index, row, self._config)
+        made = GriffinLim(self._index.mel_basis)(log_mel(true, self._index.mel_basis))
+        return _Copied(self._index.ids[row], true, made)
 
-        index = self._index
-        roots = root_folders(self._config.data.train_data or "", self._config.data.val_data)
-        first, count = int(index.start[row]), int(index.num_samples[row])
-        with soundfile.SoundFile(roots[index.root[row]] / index.paths[row]) as file:
-            audio = file.read(first + count, "float32", always_2d=True)[first:].mean(axis=1)
-            rate = file.samplerate
-        if rate != SAMPLE_RATE:
-            audio = resampled(audio, rate)
-        if self._config.task.normalise_loudness:
-            audio = levelled(audio, peak_of(audio))
-        return audio[: len(audio) // HOP * HOP]
+    def _distance(self, made: np.ndarray, true: np.ndarray) -> float:
+        found = distances(tf.constant(made[np.newaxis]), tf.constant(true[np.newaxis]), self._basis)
+        return float(found["magnitude"][0])
 
-    def write(self, made: list[_Copied], folder: Path, step_folder: Path) -> list[Shown]:
+    def write(self, made: _Made, folder: Path, step_folder: Path) -> list[Shown]:
         from shared.console.sample_panels import Panel, draw_panels  # matplotlib; not at the start
 
+        made.judgement.write(folder)
+        write_file(step_folder / REMARK, made.judgement.in_words.encode())
         shown = []
-        for i, (title, true, copied) in enumerate(made):
+        for i, (title, true, copied) in enumerate(made.copied):
             if not (folder / RECORDED / f"{i}.wav").exists():
                 (folder / RECORDED).mkdir(parents=True, exist_ok=True)
                 write_file(folder / RECORDED / f"{i}.wav", wav_bytes(true, SAMPLE_RATE))

@@ -7,12 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.vocoder.generator import Generator, Scale, build_generator
+from model_worker.vocoder.griffin_lim import FRAME_MULTIPLE
 from model_worker.vocoder.trained_run import TrainedRun
 from shared.errors import CheckpointError
 from shared.plan.buckets import round_up
 from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
-
-_FRAME_MULTIPLE = 64  # lengths are rounded up to it, so that a GPU meets few different ones
 
 
 class TrainedVocoder:
@@ -28,7 +27,7 @@ class TrainedVocoder:
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
         """mel float32 (frames, 80), natural log -> float32 (frames * HOP,) in [-1, 1]"""
-        missing = round_up(len(mel), _FRAME_MULTIPLE) - len(mel)
+        missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
         padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
         samples = self._graph(tf.constant(padded[np.newaxis], tf.float32))[0, : len(mel) * HOP]
         return np.clip(samples.numpy(), -1.0, 1.0)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shared.console.page import folded, paragraph, section, text
-from shared.run.directory import RECORDED
+from shared.run.directory import RECORDED, REMARK
 
 MOST_BYTES = 12 << 20  # of all samples together, before they grow by a third in the page
 _MOST_BYTES_EACH = 4 << 20
 _OPEN_STEPS = 2
+_LONGEST_REMARK = 400
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg"}
 SOUNDS = {".wav": "audio/wav", ".flac": "audio/flac"}
 _KINDS = {**PICTURES, **SOUNDS}
@@ -34,12 +35,21 @@ def samples_section(folder: Path, most_bytes: int = MOST_BYTES) -> str:
         if inner:
             name = f"Step {step.name.removeprefix('step-').lstrip('0') or '0'}"
             grid = f'<div class="samples">{inner}</div>'
-            shown.append(folded(name, grid, is_open=len(shown) < _OPEN_STEPS))
+            shown.append(folded(name, _remark(step) + grid, is_open=len(shown) < _OPEN_STEPS))
     if not shown:
         return ""
     left = len(steps) - len(shown)
     more = paragraph(f"{left:,} earlier steps are in {folder}.", "soft") if left > 0 else ""
     return section("Samples", _recorded(folder / RECORDED), *shown, more)
+
+
+def _remark(step: Path) -> str:
+    """What the task says of a step's samples."""
+    try:
+        words = (step / REMARK).read_text("utf-8")[:_LONGEST_REMARK]
+    except (OSError, ValueError):
+        return ""
+    return paragraph(words, "soft")
 
 
 def _samples_in(folder: Path) -> Iterator[list[Path]]:

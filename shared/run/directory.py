@@ -11,6 +11,7 @@ from pathlib import Path
 from shared.errors import InputError
 
 RECORDED = "recorded"  # in samples/: the sentences as they were recorded
+REMARK = "remark.txt"  # in samples/step-…/: what is to be said of them
 
 _UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `write_file` names them
 _DYING_S = 2.0

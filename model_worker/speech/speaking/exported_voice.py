@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.speech.network.acoustic_model import AcousticModel
-from model_worker.speech.speaking.griffin_lim import waveform_of_mel
 from model_worker.speech.speaking.speaking_graph import SPEAK_SIGNATURE, speak_to_the_end
+from model_worker.vocoder.griffin_lim import waveform_of_mel
 from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, PAD, PEAK
 

@@ -8,13 +8,11 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
-from model_worker.speech.speaking.griffin_lim import waveform_of_mel
-from model_worker.speech.speaking.speaking_graph import FRAME_MULTIPLE
+from model_worker.vocoder.griffin_lim import GriffinLim
 from model_worker.vocoder.speaking import TrainedVocoder, load_generator
 from model_worker.vocoder.trained_run import TrainedRun
 from shared.errors import InputError
-from shared.plan.buckets import round_up
-from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+from shared.speech.mel import HOP, MEL_BINS
 
 
 class Vocoder(Protocol):
@@ -35,25 +33,6 @@ def chosen_vocoder(chosen: TrainedRun | str | None, mel_basis: np.ndarray) -> Vo
     if isinstance(chosen, TrainedRun):
         return TrainedVocoder(load_generator(chosen), chosen.name)
     return SavedVocoder(chosen) if chosen else GriffinLim(mel_basis)
-
-
-class GriffinLim:
-    """Needs no training; what it says is clear and a little metallic."""
-
-    name = "Griffin-Lim"
-
-    def __init__(self, mel_basis: np.ndarray):
-        self._graph = tf.function(
-            lambda mel: waveform_of_mel(mel, mel_basis),
-            input_signature=[tf.TensorSpec([None, None, MEL_BINS], tf.float32)],
-            autograph=False,
-        )
-
-    def __call__(self, mel: np.ndarray) -> np.ndarray:
-        """mel float32 (frames, 80), natural log -> float32 (frames * HOP,)"""
-        missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
-        padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
-        return self._graph(tf.constant(padded[np.newaxis]))[0, : len(mel) * HOP].numpy()
 
 
 class SavedVocoder:

@@ -15,7 +15,8 @@ from model_worker.speech.speaking.speaking_graph import (
     speaking_function,
 )
 from model_worker.speech.speaking.spoken_text import TextEncoder
-from model_worker.speech.speaking.vocoder import GriffinLim, SavedVocoder
+from model_worker.speech.speaking.vocoder import SavedVocoder
+from model_worker.vocoder.griffin_lim import GriffinLim
 from shared.errors import CheckpointError, InputError
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import HOP

@@ -9,12 +9,14 @@ periodic Hann, hop 256, 384 samples of padding on each side, so that `frames` fr
 import numpy as np
 import tensorflow as tf
 
-from shared.speech.mel import FFT, HOP, PAD
+from shared.plan.buckets import round_up
+from shared.speech.mel import FFT, HOP, LOG_FLOOR, MEL_BINS, PAD
 
 ITERATIONS = 32
 MOMENTUM = 0.99
 MEL_UPDATES = 12
 SMALLEST = 1e-5
+FRAME_MULTIPLE = 64  # lengths are rounded up to it, so that a GPU meets few different ones
 
 
 def _window() -> tf.Tensor:
@@ -84,3 +86,22 @@ def waveform_of_mel(
     num_samples = tf.shape(log_mel)[1] * HOP
     samples = samples_of(spectrum)
     return tf.clip_by_value(samples[:, PAD : PAD + num_samples], -1.0, 1.0)
+
+
+class GriffinLim:
+    """Needs no training; what it says is clear and a little metallic."""
+
+    name = "Griffin-Lim"
+
+    def __init__(self, mel_basis: np.ndarray):
+        self._graph = tf.function(
+            lambda mel: waveform_of_mel(mel, mel_basis),
+            input_signature=[tf.TensorSpec([None, None, MEL_BINS], tf.float32)],
+            autograph=False,
+        )
+
+    def __call__(self, mel: np.ndarray) -> np.ndarray:
+        """mel float32 (frames, 80), natural log -> float32 (frames * HOP,)"""
+        missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
+        padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
+        return self._graph(tf.constant(padded[np.newaxis]))[0, : len(mel) * HOP].numpy()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_worker.speech.speaking import griffin_lim
+from model_worker.vocoder import griffin_lim
 from shared.speech import mel as mel_definition
 
 BASIS = librosa.filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
