@@ -56,11 +56,15 @@ QUESTIONS = {
     "watchers": "Watchers: a step while the run is watched against one while it is not",
     "start_up": "Start-up: command to first training step",
     "voice": "Time to an intelligible voice",
+    "vocoder": "Copy synthesis by the vocoder, after three minutes of training",
 }
 
 
 # Shown as it prints.
-PRINTED = {"voice": ("benchmarks/voice.py", "--minutes", "3")}
+PRINTED = {
+    "voice": ("benchmarks/voice.py", "--minutes", "3"),
+    "vocoder": ("benchmarks/vocoder.py", "--minutes", "3"),
+}
 
 
 def machine() -> str:
