@@ -143,7 +143,7 @@ class TrainingLoop:
     def _remaining_s(self) -> float:
         kept_s = _LAST_SAVE_S + self._validation_s
         self._position.look_at_clock()
-        return self._training.max_minutes * 60 - kept_s - self._position.elapsed_s
+        return self._training.minutes * 60 - kept_s - self._position.elapsed_s
 
     def _budget_is_used(self) -> bool:
         end = self._parts.plan.layout.num_stream_batches
@@ -163,7 +163,7 @@ class TrainingLoop:
 
     def _say_if_time_was_used_up_before(self) -> None:
         """A run that ends without one more step has a reason, and whoever started it wants it."""
-        minutes, step = self._training.max_minutes, self._position.step
+        minutes, step = self._training.minutes, self._position.step
         if not minutes or step != self._begun_step or self._remaining_s() > 0:
             return
         self._parts.reporter.say(

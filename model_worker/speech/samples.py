@@ -15,9 +15,10 @@ import tensorflow as tf
 from model_worker.speech.network.acoustic_model import AcousticModel
 from model_worker.speech.speaking.loaded_voice import Spoken
 from model_worker.speech.speaking.speaking_graph import speaking_function
-from model_worker.vocoder.griffin_lim import GriffinLim
+from model_worker.speech.speaking.vocoder import Vocoder, chosen_vocoder
+from model_worker.vocoder.own_vocoder import own_vocoder
 from shared.plan.index import Index
-from shared.run.directory import RECORDED
+from shared.run.directory import RECORDED, REMARK
 from shared.run.files import write_file
 from shared.speech.mel import SAMPLE_RATE
 from shared.speech.wav import wav_bytes
@@ -40,7 +41,8 @@ class SpokenSamples(Viewer):
         self._num_samples = num_samples
         self._index = index
         self._speak = speaking_function(model)
-        self._vocoder = GriffinLim(index.mel_basis)
+        self._vocoder: Vocoder | None = None  # chosen when the first sample is made
+        self._why = ""
         self._rows: dict[str, np.ndarray] | None = None
 
     def keep(self, batch: dict[str, tf.Tensor]) -> None:
@@ -55,9 +57,17 @@ class SpokenSamples(Viewer):
     def make(self, folder: Path) -> _Made | None:
         if self._rows is None:
             return None
+        vocoder = self._vocoder or self._choose(folder)
         spoken = self._spoken(self._rows)
-        waves = [self._vocoder(each.mel) for each in spoken]
-        return _Made(spoken, waves, self._recorded_waves(self._rows, folder), self._rows)
+        waves = [vocoder(each.mel) for each in spoken]
+        return _Made(spoken, waves, self._recorded_waves(self._rows, folder, vocoder), self._rows)
+
+    def _choose(self, folder: Path) -> Vocoder:
+        """The run's own vocoder, where it has a good one: it was trained before."""
+        choice = own_vocoder(folder.parent)
+        self._vocoder = chosen_vocoder(choice.run, self._index.mel_basis)
+        self._why = choice.why
+        return self._vocoder
 
     def _spoken(self, rows: dict[str, np.ndarray]) -> list[Spoken]:
         mel, lengths, durations = self._speak(
@@ -73,13 +83,15 @@ class SpokenSamples(Viewer):
             for i in range(len(lengths))
         ]
 
-    def _recorded_waves(self, rows: dict[str, np.ndarray], folder: Path) -> list[np.ndarray]:
+    def _recorded_waves(
+        self, rows: dict[str, np.ndarray], folder: Path, vocoder: Vocoder
+    ) -> list[np.ndarray]:
         """What the sentences sound like as recorded; nothing where that is written already."""
         last = len(rows["mel"]) - 1
         if (folder / RECORDED / f"{last}.wav").exists():
             return []
         recordings = zip(rows["mel"], rows["mel_lengths"], strict=True)
-        return [self._vocoder(mel[:num_frames]) for mel, num_frames in recordings]
+        return [vocoder(mel[:num_frames]) for mel, num_frames in recordings]
 
     def write(self, made: _Made, folder: Path, step_folder: Path) -> list[Shown]:
         from model_worker.speech.sample_picture import draw  # matplotlib; not at the start
@@ -87,6 +99,8 @@ class SpokenSamples(Viewer):
         for i, samples in enumerate(made.recorded):
             (folder / RECORDED).mkdir(parents=True, exist_ok=True)
             write_file(folder / RECORDED / f"{i}.wav", wav_bytes(samples, SAMPLE_RATE))
+        if self._why:
+            write_file(step_folder / REMARK, self._why.encode())
         shown = []
         for i, (each, samples) in enumerate(zip(made.spoken, made.waves, strict=True)):
             true_mel = made.rows["mel"][i, : made.rows["mel_lengths"][i]]

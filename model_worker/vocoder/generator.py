@@ -61,7 +61,9 @@ class Generator(keras.Model):
     """See the module."""
 
     def __init__(self, shape: GeneratorShape, scale: Scale, mel_basis: np.ndarray):
-        super().__init__()
+        # Its inputs are no numbers for 16 bits: of a hundredth harmonic the phase would be lost. The
+        # layers have the policy that is set.
+        super().__init__(dtype="float32")
         self._scale = scale
         self.mel_basis = tf.constant(mel_basis, tf.float32)
         self._spread, self._offset = _spread_of(mel_basis)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -39,9 +41,15 @@ def load_generator(run: TrainedRun) -> Generator:
     Raises:
         CheckpointError: the weights are of another model.
     """
-    keras.config.set_dtype_policy("float32")
     index = run.index
-    model = build_generator(run.model_size, Scale.of_index(index), index.mel_basis)
+    # A training run that speaks with it has a policy and random numbers of its own.
+    policy, numbers = keras.config.dtype_policy(), random.getstate()
+    keras.config.set_dtype_policy("float32")
+    try:
+        model = build_generator(run.model_size, Scale.of_index(index), index.mel_basis)
+    finally:
+        keras.config.set_dtype_policy(policy)
+        random.setstate(numbers)
     arrays = [array for _, array in sorted(run.checkpoint.groups["ema"].items())]
     variables = model.trainable_variables
     if [tuple(a.shape) for a in arrays] != [tuple(v.shape) for v in variables]:

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from shared.commands.stages import is_done, plan_in_words, stages_of
 from shared.config.flags import remarks_on, resolve_config, train_parser
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
@@ -62,6 +63,24 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
 
 
 def run(config: Config, started_s: float) -> RunResult:
+    """What a configuration asks for, to its end: one training run, or two after another."""
+    run_dir = config.run.run_dir or _new_run_dir()
+    config = dataclasses.replace(config, run=dataclasses.replace(config.run, run_dir=run_dir))
+    *earlier, last = stages = stages_of(config)
+    if earlier:
+        say_plainly(plan_in_words(stages))
+    for stage in earlier:
+        if is_done(stage) and not stage.run.fresh:
+            say_plainly(f"✅ The {stage.run.task} in {stage.run.run_dir} is trained already")
+            continue
+        result = _run_one(stage, started_s)
+        if result.exit_code:
+            return result
+        started_s = time.time()
+    return _run_one(last, started_s)
+
+
+def _run_one(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     gpus = list_gpus(config.run.fake_gpus)
     placement = place(config.data, gpus)
@@ -73,8 +92,7 @@ def run(config: Config, started_s: float) -> RunResult:
     _check_endpoint(config)
     if config.run.on_event is not None:
         words_of(config.run.on_event)
-    run_dir = config.run.run_dir or _new_run_dir()
-    directory = RunDirectory(run_dir)
+    directory = RunDirectory(config.run.run_dir or "")
     config = with_absolute_paths(config)
     goes_on = not config.run.fresh and can_go_on(directory, config, is_same_data)
     if goes_on:

@@ -153,6 +153,13 @@ class TrainingConfig:
         "end after this much wall clock, start-up included (0 = no limit)",
         minimum=0,
     )
+    minutes_share: float = option(
+        "float",
+        1.0,
+        "share of max_minutes that this run takes, of one command that trains two",
+        minimum=0.01,
+        maximum=1,
+    )
     init_from: str | None = option(
         "str", None, "run directory whose weights a new run begins with (fine-tuning)"
     )
@@ -246,6 +253,11 @@ class TrainingConfig:
         False,
         "bit-exact: the same run twice ends in the same weights",
     )
+
+    @property
+    def minutes(self) -> float:
+        """The run's own part of `max_minutes`; 0 without a limit."""
+        return self.max_minutes * self.minutes_share
 
     def __post_init__(self) -> None:
         check_section(self)

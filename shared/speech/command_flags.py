@@ -15,6 +15,7 @@ from shared.errors import ConfigError, InputError
 
 SPEED_RANGE = (0.25, 4.0)
 PITCH_RANGE = (-12.0, 12.0)
+GRIFFIN_LIM = "griffin-lim"  # of --vocoder
 
 
 def check_data_parser() -> PlainParser:
@@ -80,7 +81,8 @@ def speak_parser() -> PlainParser:
     parser.add_argument(
         "--vocoder",
         metavar="DIR",
-        help="run directory of a --task vocoder, or SavedModel of a HiFi-GAN vocoder [Griffin-Lim]",
+        help="run directory of a --task vocoder, SavedModel of a HiFi-GAN vocoder, or griffin-lim "
+        "[the run's own vocoder where that is better than Griffin-Lim]",
     )
     return parser
 

@@ -72,6 +72,14 @@ class SpeechConfig:
         decides="model",
     )
 
+    vocoder_share: float = option(
+        "float",
+        0.0,
+        "share of --max-minutes in which a vocoder is trained first, to speak with (0 = none)",
+        minimum=0,
+        maximum=0.9,
+    )
+
     def __post_init__(self) -> None:
         check_section(self)
         if self.min_seconds >= self.max_seconds:

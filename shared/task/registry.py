@@ -28,6 +28,9 @@ class _BuiltIn(NamedTuple):
     form: str  # what both processes know of its batches
     settings: str  # its section of the configuration
     next_step: str  # what people do with a run that has finished
+    # Of the same data, one that can be trained first in the same command, and the option of the
+    # settings that says in which share of the minutes.
+    first: tuple[str, str] | None = None
 
 
 _BUILT_IN = {
@@ -39,6 +42,7 @@ _BUILT_IN = {
         next_step=(
             'Speak: python launcher.py speak --run {run} --text "Hello there." --out hello.wav'
         ),
+        first=("vocoder", "vocoder_share"),
     ),
     "vocoder": _BuiltIn(
         data="data_worker.vocoder.task:VocoderData",
@@ -121,6 +125,11 @@ class Task:
     def is_default(self) -> bool:
         """Whether it is the one that need not be named."""
         return self.is_built_in and self.name == DEFAULT
+
+    @property
+    def first(self) -> tuple[str, str] | None:
+        """A task that can be trained before it in one command, and the option for its share."""
+        return _BUILT_IN[self.name].first if self.is_built_in else None
 
     def next_step(self, run_dir: str) -> str:
         """What people do with a run of it that has finished; empty where nobody but they know."""

@@ -1,6 +1,13 @@
 """The vocoder in real processes: the same stream, the same weights, and a voice that speaks with it."""
 
+import dataclasses
+import re
+import shutil
 import signal
+
+import pytest
+
+from model_worker.vocoder.judgement import read_judgement
 
 FLAGS = ("--task", "vocoder", "--max-steps", "8", "--checkpoint-every", "2")
 
@@ -45,3 +52,41 @@ def test_what_is_no_vocoder_is_named_before_anything_is_loaded(undisturbed, voco
     command = vocoder.python("launcher.py", "speak", *flags)
     assert command.wait() == 2
     assert "is a run of --task speech, which makes no sound of a mel" in command.text
+
+
+def test_a_voice_speaks_with_its_own_vocoder_once_that_is_better(undisturbed, vocoder, runs):
+    voice = runs.folder / "voice"
+    shutil.copytree(undisturbed.folder / "run", voice)
+    shutil.copytree(vocoder.folder / "run", voice / "vocoder")
+    samples = voice / "vocoder" / "samples"
+    judged = read_judgement(samples)
+    assert judged is not None and judged.num_clips == 2  # of the last validation
+    for is_better in (False, True):
+        other = judged.vocoder * (1.1 if is_better else 0.9)
+        dataclasses.replace(judged, griffin_lim=other).write(samples)
+        flags = ("--text", "One red boat.", "--out", str(runs.folder / "a.wav"))
+        command = runs.python("launcher.py", "speak", "--run", str(voice), *flags)
+        assert command.wait() == 0, command.text
+        said, by = ("Its vocoder speaks", "vocoder") if is_better else ("Griffin-Lim speaks",) * 2
+        assert said in command.text
+        assert re.search(rf"real-time factor [\d.]+, {by.split()[0]};", command.text), command.text
+
+
+@pytest.mark.long
+def test_one_command_trains_both_and_goes_on_where_it_was(runs):
+    folder = runs.folder / "both"
+    flags = ("--train-data", str(runs.corpus), "--run-dir", str(folder), "--model-size", "tiny")
+    budget = ("--batch-size", "8", "--max-minutes", "2", "--vocoder-share", "0.5", "--no-live")
+    command = runs.python("launcher.py", *flags, *budget)
+    assert command.wait(240) == 0, command.text
+    assert "Of 2 minutes, 1 are for the vocoder, first" in command.text
+    assert command.text.count("🏁 Finished") == 2
+    for run in (folder, folder / "vocoder"):
+        assert any((run / "checkpoints").iterdir()) and (run / "report.html").is_file()
+    assert read_judgement(folder / "vocoder" / "samples") is not None
+    remarks = [path.read_text() for path in (folder / "samples").glob("step-*/remark.txt")]
+    assert remarks and all("vocoder" in remark for remark in remarks)
+    again = runs.python("launcher.py", "--run-dir", str(folder), "--no-live")
+    assert again.wait() == 0, again.text
+    assert f"The vocoder in {folder}/vocoder is trained already" in again.text
+    assert "minutes are used up" in again.text

@@ -22,6 +22,7 @@ from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.spoken_text import TextEncoder
+from model_worker.vocoder.own_vocoder import own_vocoder
 from shared.config.settings import Config
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
@@ -56,6 +57,9 @@ def _work(arguments: list[str]) -> int:
     index = Index.load(run.index)
     voices = _voices(flags.reference, index, config)
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
+    choice = own_vocoder(run.path, lambda text: _say(f"⚠️  {text}"))
+    if choice.why:
+        _say(f"🎙  {choice.why}")
     make_folder(out.parent)
     # A model that is saved on the CPU is loaded anywhere.
     os.environ.update(worker_environment(None))
@@ -65,9 +69,13 @@ def _work(arguments: list[str]) -> int:
             tf = start_tensorflow("model", "cpu", config)
             from model_worker.speech.speaking.exported_voice import ExportedVoice
             from model_worker.speech.speaking.loaded_voice import load_model
+            from model_worker.vocoder.speaking import load_generator
 
             model = load_model(index, config.task.model_size, checkpoint)
-            exported = ExportedVoice(model, index.mel_basis, config.task.normalise_loudness)
+            generator = load_generator(choice.run) if choice.run else None
+            exported = ExportedVoice(
+                model, index.mel_basis, config.task.normalise_loudness, generator
+            )
             tf.saved_model.save(exported, str(beside), signatures=exported.signatures())
         statistics = dataclasses.asdict(Statistics.of_index(index))
         about = _about(index, list(voices), statistics, checkpoint.step)
@@ -77,7 +85,7 @@ def _work(arguments: list[str]) -> int:
         (beside / "voices.npy").write_bytes(npy_bytes(np.stack(list(voices.values()))))
         readme = usage(
             out.name, about["frontend"], about["language"], about["example"]["text"],
-            SAMPLE_RATE, REFERENCE_FRAMES,
+            SAMPLE_RATE, REFERENCE_FRAMES, "its own vocoder" if choice.run else "Griffin-Lim",
         )  # fmt: skip
         (beside / "README.md").write_text(readme, encoding="utf-8")
         os.replace(beside, out)

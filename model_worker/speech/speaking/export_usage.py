@@ -59,16 +59,22 @@ float32 (batch, {reference_frames}, 80), `speed` and `pitch_shift` float32 scala
 | `reference_mel` float32 (1, {reference_frames}, 80) |
 
 The mel is HiFi-GAN's: natural log, 80 bins up to 8 kHz, hop 256. A HiFi-GAN vocoder for
-{sample_rate} Hz takes it as it is (some want it transposed). `waveform` uses Griffin-Lim.
+{sample_rate} Hz takes it as it is (some want it transposed). `waveform` is made by {vocoder}.
 """
 
 
 def usage(
-    folder: str, frontend: str, language: str, example: str, sample_rate: int, reference_frames: int
+    folder: str,
+    frontend: str,
+    language: str,
+    example: str,
+    sample_rate: int,
+    reference_frames: int,
+    vocoder: str,
 ) -> str:
-    """The README's text."""
+    """The README's text; `vocoder` is what makes the waveform."""
     words = _PHONEMES.format(language=language) if frontend == "phonemes" else _CHARACTERS
     return _README.format(
         folder=folder, frontend=words, example=example, sample_rate=sample_rate,
-        reference_frames=reference_frames,
+        reference_frames=reference_frames, vocoder=vocoder,
     )  # fmt: skip

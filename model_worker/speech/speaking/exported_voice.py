@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from model_worker.speech.network.acoustic_model import AcousticModel
 from model_worker.speech.speaking.speaking_graph import SPEAK_SIGNATURE, speak_to_the_end
+from model_worker.vocoder.generator import Generator
 from model_worker.vocoder.griffin_lim import waveform_of_mel
 from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, PAD, PEAK
@@ -15,9 +16,18 @@ from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, PA
 class ExportedVoice(tf.Module):
     """What is saved: weights and functions of tensors, and nothing of our classes."""
 
-    def __init__(self, model: AcousticModel, mel_basis: np.ndarray, normalise_loudness: bool):
+    def __init__(
+        self,
+        model: AcousticModel,
+        mel_basis: np.ndarray,
+        normalise_loudness: bool,
+        generator: Generator | None = None,
+    ):
+        """`generator`: of the vocoder that makes the waveform; None: Griffin-Lim does."""
         super().__init__()
         self._weights = [variable.value for variable in model.variables]
+        if generator is not None:
+            self._weights += [variable.value for variable in generator.variables]
         basis = tf.constant(mel_basis, tf.float32)
 
         def mel(
@@ -41,7 +51,10 @@ class ExportedVoice(tf.Module):
         ) -> dict[str, tf.Tensor]:
             # The function of the other signature, so that the model is in the file only once.
             spoken = self.mel(symbols, symbol_lengths, reference_mel, speed, pitch_shift)
-            samples = waveform_of_mel(spoken["mel"], mel_basis)
+            if generator is None:
+                samples = waveform_of_mel(spoken["mel"], mel_basis)
+            else:
+                samples = tf.clip_by_value(generator.speak(spoken["mel"]), -1.0, 1.0)
             return {"waveform": samples, "waveform_lengths": spoken["mel_lengths"] * HOP}
 
         def reference(recording: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -17,11 +17,12 @@ from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.speaking_device import fix_speaking_device
 from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
+from model_worker.vocoder.own_vocoder import own_vocoder
 from model_worker.vocoder.trained_run import TrainedRun, is_run, trained_run
 from shared.errors import InputError
 from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes, write_file
-from shared.speech.command_flags import read_speak_flags
+from shared.speech.command_flags import GRIFFIN_LIM, read_speak_flags
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.wav import wav_bytes
 from shared.worker.foreground import foreground_main, quiet_libraries
@@ -50,7 +51,7 @@ def _work(arguments: list[str]) -> int:
         reference_mel = mel_of_speaker(flags.speaker, index, config)
     utterances = _utterances(flags, TextEncoder(index))
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
-    trained = _trained_vocoder(flags.vocoder) if flags.vocoder else None
+    vocoder_run, saved_model = _vocoder_named(flags.vocoder, run.path)
     _make_folders(utterances)
     _say("⏳ Loading the voice, which takes some seconds")
     device_kind = fix_speaking_device(config, _say)
@@ -62,7 +63,7 @@ def _work(arguments: list[str]) -> int:
 
         voice = Voice(load_model(index, config.task.model_size, checkpoint))
         voice.warm_up(reference_mel)
-        vocoder = chosen_vocoder(trained or flags.vocoder, index.mel_basis)
+        vocoder = chosen_vocoder(vocoder_run or saved_model, index.mel_basis)
     if flags.out or flags.out_dir:
         vocoder(silence(8))
     ready_s = time.perf_counter()
@@ -82,18 +83,30 @@ def _work(arguments: list[str]) -> int:
     return 0
 
 
-def _trained_vocoder(path: str) -> TrainedRun | None:
-    """What is known of a vocoder's run; None for a SavedModel.
+def _vocoder_named(named: str | None, voice: Path) -> tuple[TrainedRun | None, str | None]:
+    """A vocoder's run or a SavedModel's folder; neither for Griffin-Lim.
 
     Raises:
-        InputError: the folder is neither.
+        InputError: what was named is none of them.
     """
-    if is_run(path):
-        return trained_run(path, lambda text: _say(f"⚠️  {text}"))
-    if (Path(path) / "saved_model.pb").is_file():
-        return None
+
+    def warn(text: str) -> None:
+        _say(f"⚠️  {text}")
+
+    if named is None:
+        choice = own_vocoder(voice, warn)
+        if choice.why:
+            _say(f"🎙  {choice.why}")
+        return choice.run, None
+    if named == GRIFFIN_LIM:
+        return None, None
+    if is_run(named):
+        return trained_run(named, warn), None
+    if (Path(named) / "saved_model.pb").is_file():
+        return None, named
     raise InputError(
-        f"--vocoder {path}: is not a SavedModel folder, nor the run directory of a --task vocoder."
+        f"--vocoder {named}: is not a SavedModel folder, nor the run directory of a --task vocoder, "
+        f"nor {GRIFFIN_LIM}."
     )
 
 

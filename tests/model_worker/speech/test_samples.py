@@ -81,9 +81,10 @@ def test_what_was_recorded_is_written_once(parts, tmp_path):
     parts.showing.keep(batch())
     parts.showing.show(1)
     parts.showing.close()
-    assert parts.viewer._recorded_waves(parts.viewer._rows, tmp_path / "samples") == []
-    (tmp_path / "samples" / "recorded" / "1.wav").unlink()  # as after a kill between the two
-    assert len(parts.viewer._recorded_waves(parts.viewer._rows, tmp_path / "samples")) == 2
+    folder, said = tmp_path / "samples", (parts.viewer._rows, tmp_path / "samples", len)
+    assert parts.viewer._recorded_waves(*said) == []
+    (folder / "recorded" / "1.wav").unlink()  # as after a kill between the two
+    assert len(parts.viewer._recorded_waves(*said)) == 2
 
 
 def test_the_sentences_stay_those_of_the_first_batch(parts):

@@ -13,6 +13,7 @@ import tensorflow as tf
 from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.speaking import export
 from model_worker.speech.speaking.exported_voice import ExportedVoice
+from model_worker.vocoder.generator import Generator, GeneratorShape, Scale
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import log_mel
 
@@ -46,7 +47,18 @@ def exported():
     return ExportedVoice(model, BASIS, normalise_loudness=True)
 
 
-def test_a_fresh_process_elsewhere_gets_the_same_speech(exported, tmp_path):
+@pytest.fixture(scope="module")
+def exported_with_vocoder():
+    keras.utils.set_random_seed(4)
+    model = build_model("tiny", 20, Statistics(-5.0, 2.0, 5.0, 0.3, 1.0, 1.0))
+    generator = Generator(GeneratorShape(16, 1, 32), Scale(-5.0, 2.0, 5.0, 0.2), BASIS)
+    generator.speak(tf.zeros([1, 4, 80]))
+    return ExportedVoice(model, BASIS, normalise_loudness=True, generator=generator)
+
+
+@pytest.mark.parametrize("name", ["exported", "exported_with_vocoder"])
+def test_a_fresh_process_elsewhere_gets_the_same_speech(request, name, tmp_path):
+    exported = request.getfixturevalue(name)
     tf.saved_model.save(exported, str(tmp_path / "voice"), signatures=exported.signatures())
     np.savez(
         tmp_path / "given.npz", symbols=SYMBOLS, lengths=LENGTHS, references=REFERENCES,
@@ -62,8 +74,8 @@ def test_a_fresh_process_elsewhere_gets_the_same_speech(exported, tmp_path):
     assert {"mel", "waveform", "reference", "serving_default"} <= set(signatures)
     found = np.load(tmp_path / "out.npz")
     given = (SYMBOLS, LENGTHS, REFERENCES, tf.constant(0.5), tf.constant(2.0))
-    for name, value in {**exported.mel(*given), **exported.waveform(*given)}.items():
-        np.testing.assert_allclose(found[name], value.numpy(), atol=1e-4, err_msg=name)
+    for array, value in {**exported.mel(*given), **exported.waveform(*given)}.items():
+        np.testing.assert_allclose(found[array], value.numpy(), atol=1e-4, err_msg=array)
     assert found["mel"].shape[2] == 80 and found["mel_lengths"].shape == (2,)
     np.testing.assert_array_equal(found["waveform_lengths"], found["mel_lengths"] * 256)
     assert found["reference_mel"].shape == (1, 192, 80)
