@@ -66,7 +66,7 @@ def _cache_facts(data: DataSet) -> dict:
     return {
         "metadata": [source.digest for source in data.sources],
         "seed": config.training.seed,
-        "task": [*data.task.data_identity, data.side.version],
+        "task": data.side.same_index or [*data.task.data_identity, data.side.version],
         **facts,
     }
 

@@ -47,6 +47,7 @@ class Recordings(DataSide):
     """Recordings of one speaker or many."""
 
     group_column = GROUP_COLUMN
+    same_index = "recordings, version 1"
     read_columns = ("start", "num_samples", "sample_rate")
     noun = "utterances"
     patience_s = 0.0  # nothing here takes seconds: a reader that stands still is stuck for good

@@ -47,6 +47,9 @@ class DataSide:
     group_column = "group"  # what the index calls the groups
     # The columns of the index that `read` and `features` look at, beside the file; None: maybe all.
     read_columns: ClassVar[tuple[str, ...] | None] = None
+    # Tasks with the same words here make the same index of the same data, so it is looked at once for
+    # all of them. Empty: no other task does.
+    same_index = ""
     noun = "examples"  # what people call them
     patience_s = 60.0  # that one `read` may take; then the example is left out, and says why
 

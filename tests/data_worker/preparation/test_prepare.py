@@ -268,6 +268,7 @@ def test_the_cache_notices_every_change(corpus, tmp_path):
         return prepare(config, out(tmp_path)).preparation["cached"]
 
     assert cached()
+    assert cached(changed(config, task="vocoder"))  # of the same recordings, the same index
     assert not cached(changed(config, seed=8))
     assert not cached(changed(config, trim_db=40.0))
     noise(tmp_path / "data" / "wavs" / "u3.wav", seconds=1.5)
