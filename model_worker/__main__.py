@@ -71,7 +71,7 @@ def _work(reporter: Reporter) -> int:
             return _train(session, should_stop)
         from model_worker.watching.by_hand import ByHand
 
-        with ByHand(run, config, device_kind, reporter).told() as told:
+        with ByHand(run, config, device_kind, reporter, should_stop).told() as told:
             code = _train(session, should_stop)
             told.end(code)
             return code

@@ -18,6 +18,7 @@ from shared.status.status_keeper import StatusKeeper
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 from shared.worker.names import DATA_WORKER, MODEL_WORKER
 from shared.worker.reports import Busy, Metrics, Report, Reporter, Said
+from shared.worker.start import StopFlag
 
 _ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the checkpoint is saved"}
 
@@ -25,8 +26,16 @@ _ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the check
 class ByHand:
     """The events and the status of such a run, from what this process itself reports."""
 
-    def __init__(self, run: RunDirectory, config: Config, device_kind: str, reporter: Reporter):
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: Config,
+        device_kind: str,
+        reporter: Reporter,
+        should_stop: StopFlag,
+    ):
         self._run, self._config, self._reporter = run, config, reporter
+        self._should_stop = should_stop
         device = "CPU" if device_kind == "cpu" else "GPU"
         self._keeper = StatusKeeper(
             config.data.pipeline_buffer_size, time.time(),
@@ -43,6 +52,13 @@ class ByHand:
         writer = StatusWriter(
             self._run, self._keeper.status, lambda: os.kill(os.getpid(), signal.SIGTERM)
         )
+
+        def note_interruption() -> None:
+            cause = "interrupted while it was starting; there was nothing to save"
+            self._note(Ended(time.time(), EXIT_INTERRUPTED, cause))
+            writer.close()
+
+        self._should_stop.before_exit = note_interruption
         try:
             yield self
         except BaseException as error:

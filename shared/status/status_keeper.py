@@ -45,7 +45,7 @@ class StatusKeeper:
     ):
         """`takes_signals`: whether SIGTERM makes this process save and end."""
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come in between
         self._lanes: dict[str, _Lane] = {}
         self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._lines: deque[StoryLine] = deque(maxlen=_LINES)

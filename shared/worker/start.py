@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import re
@@ -294,6 +295,7 @@ class StopFlag:
     def __init__(self, starting: bool = False) -> None:
         self.asked_s: float | None = None
         self._starting = starting
+        self.before_exit: Callable[[], None] = lambda: None  # what ends at once may note first
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             signal.signal(number, self._note)
 
@@ -305,11 +307,16 @@ class StopFlag:
         """From now on there is nothing to finish, nor for a signal that has come already."""
         self._starting = True
         if self.asked_s is not None:
-            os._exit(EXIT_INTERRUPTED)
+            self._exit()
+
+    def _exit(self) -> None:
+        with contextlib.suppress(Exception):
+            self.before_exit()
+        os._exit(EXIT_INTERRUPTED)
 
     def _note(self, number: int, frame: object) -> None:
         if self._starting:
-            os._exit(EXIT_INTERRUPTED)
+            self._exit()
         self.asked_s = self.asked_s or time.monotonic()
 
     def __call__(self) -> bool:

@@ -84,6 +84,12 @@ def test_what_is_started_by_hand_can_be_watched_and_stopped(checkout):
     assert (found["state"], found["exit_code"]) == ("interrupted", 130)
     assert model.wait(10) == 130 and watch.wait(20) == 0
     assert data.wait(20) in (0, 130)
+    again = checkout.documented(by_hand)  # and stopped before it has anything to save
+    shown = checkout.folder / "runs/mine/status.json"
+    checkout.wait_until(lambda: f'"pid": {again.pid},' in shown.read_text(), "its status")
+    stop = checkout.documented(the_documented("stop"))
+    assert stop.wait() == 0 and "Interrupted" in stop.text.splitlines()[-1], stop.text
+    assert again.wait(10) == 130
 
 
 TRACKS = """
@@ -93,11 +99,9 @@ for line in sys.stdin:
 """
 
 
-def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkout):
-    first = checkout.finish("runs/mine", "--max-steps", "3", "--samples", "1")
+def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkout, undisturbed):
     where = checkout.folder
-    (where / "moved").mkdir()
-    (where / "runs" / "mine").rename(where / "moved" / "renamed")
+    shutil.copytree(undisturbed.folder / "run", where / "moved" / "renamed")
     voice = where / "moved" / "voice"
     shutil.copytree(checkout.corpus, voice)
     report = checkout.documented(the_documented("report", "--zip"))
@@ -114,15 +118,15 @@ def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkou
         assert "renamed/report.html" in names and any(name.endswith(".wav") for name in names)
         for name in ("renamed/report.html", "renamed/config.toml"):
             text = archive.read(name).decode()
-            assert str(where / "runs") not in text, name
+            assert str(undisturbed.folder) not in text, name
     (where / "track.py").write_text(TRACKS)
     words = the_documented("train", "--on-event")
     hook = ["--on-event", f"{sys.executable} track.py"]
     again = checkout.documented(
         ["python", "launcher.py", "--run-dir", "moved/renamed", "--train-data", "moved/voice"],
-        "--max-steps", "5", *hook,
+        "--max-steps", "16", "--samples", "0", *hook,
     )  # fmt: skip
-    assert "--on-event" in words and again.wait() == 0, again.text + first.text
+    assert "--on-event" in words and again.wait() == 0, again.text
     assert "Going on with moved/renamed" in again.text
     assert str(voice) in (where / "moved/renamed/config.toml").read_text()
     told = [json.loads(line) for line in (where / "told.jsonl").read_text().splitlines()]
@@ -132,7 +136,7 @@ def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkou
         "exit_code": 0, "cause": "finished",
     }  # fmt: skip
     steps = [event["record"]["step"] for event in told if event["kind"] == "step"]
-    assert steps == [4, 5] and "validation" in {event["kind"] for event in told}
+    assert steps == [15, 16] and "validation" in {event["kind"] for event in told}
     speak = checkout.documented(
         [
             "python",
