@@ -50,6 +50,7 @@ def serve():
 
 def look_at(chromium, link, name, widths=WIDTHS):
     """What is seen in each width and scheme; all of it must be readable."""
+    chromium.open("about:blank", widths[0], "light")  # the page before asks no more
     chromium.requests.clear()
     chromium.complaints.clear()
     seen = {}
