@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -177,6 +177,21 @@ class TrainStep:
         if self._settings.xla:
             return self._functions
         return tuple(function.get_concrete_function() for function in self._functions)
+
+    def graphs_for(self, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[tf.Graph]:
+        """The graphs of a step on batches of exactly these arrays, traced and never run."""
+        batch = {name: tf.TensorSpec(shape, dtype) for name, (dtype, shape) in arrays.items()}
+        step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        traces: list[tuple[Callable, list]] = [(self._whole_step, [batch, step, number, number])]
+        if self._settings.grad_accum > 1:
+            traces = [
+                (self._accumulate, [batch, step]),
+                (self._apply_accumulated, [number, number]),
+            ]
+        return [
+            tf.function(work, autograph=False).get_concrete_function(*specs).graph
+            for work, specs in traces
+        ]
 
     def drop_group(self) -> None:
         """Forget an unfinished group."""

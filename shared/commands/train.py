@@ -22,6 +22,7 @@ from shared.devices.gpus import Gpu, Placement, list_gpus, place
 from shared.devices.precision import check_precision
 from shared.errors import InputError
 from shared.launching.event_hook import words_of
+from shared.launching.memory_child import with_batch_size
 from shared.launching.moved_data import is_same_data
 from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.run_record import RunRecord, View
@@ -162,6 +163,10 @@ def _run_recorded(
                 prepare_run(directory, say, config.run.live, task, on_progress=record.preparing)
             )
         )
+    settled = with_batch_size(config, directory, placement.model_gpu, say)
+    if settled is not config:
+        config = settled
+        write_config(config, directory.config)
     write_environment(directory, placement)
     if config.run.prepare_only:
         say(f"✅ Prepared {run_dir}; start the workers with:")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shared.config.option import Rule, nearest, rules_of
+from shared.config.option import AUTO, Rule, nearest, rules_of
 from shared.config.renamed import RENAMED, Renamed
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
@@ -185,8 +185,20 @@ def resolve_config(namespace: argparse.Namespace) -> Config:
         layers.append(read_values(Path(run_dir) / "config.toml"))
     if namespace.config:
         layers.append(read_values(Path(namespace.config)))
-    layers.append({name: values for name, values in namespace.values.items() if name != _REMARKS})
+    given = {name: values for name, values in namespace.values.items() if name != _REMARKS}
+    if not given.get("run", {}).get("fresh"):
+        given = _kept(given, layers)
+    layers.append(given)
     return build_config(*layers)
+
+
+def _kept(given: Values, layers: list[Values]) -> Values:
+    """Without a batch size that is to be found out, where the run has found one already."""
+    data = given.get("data", {})
+    is_known = any(each.get("data", {}).get("batch_size") for each in layers)
+    if data.get("batch_size") is not AUTO or not is_known:
+        return given
+    return {**given, "data": {name: value for name, value in data.items() if name != "batch_size"}}
 
 
 def with_fake_gpus(config: Config) -> Config:

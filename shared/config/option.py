@@ -10,10 +10,19 @@ from typing import Any
 
 from shared.errors import ConfigError
 
+AUTO_WORD = "auto"
+
+
+class _Auto(int):
+    """A number that is to be found out; 0, and yet not the 0 that somebody gave."""
+
+
+AUTO = _Auto(0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a value of one option may be; `kind` is one of int, float, str, bool, gpus."""
+    """What a value of one option may be; `kind` is one of int, int or auto, float, str, bool, gpus."""
 
     kind: str
     help: str
@@ -34,6 +43,7 @@ class Rule:
             return "one of " + ", ".join(self.choices)
         words = {
             "int": "a whole number",
+            "int or auto": "auto or a whole number",
             "float": "a finite number",
             "str": "text",
             "bool": "true or false",
@@ -57,7 +67,9 @@ class Rule:
         if self.choices and value not in self.choices:
             raise ValueError
         numbers = value if isinstance(value, tuple) else (value,)
-        if self.kind in ("int", "float", "gpus"):
+        if isinstance(value, _Auto):
+            return AUTO
+        if self.kind in ("int", "int or auto", "float", "gpus"):
             if self.minimum is not None and any(n < self.minimum for n in numbers):
                 raise ValueError
             if self.maximum is not None and any(n > self.maximum for n in numbers):
@@ -70,7 +82,7 @@ class Rule:
         Raises:
             ValueError: it is not what this option takes.
         """
-        if self.kind == "int":
+        if self.kind == "int" or (self.kind == "int or auto" and text != AUTO_WORD):
             return self.accept(int(text))
         if self.kind == "float":
             return self.accept(float(text))
@@ -81,6 +93,10 @@ def _accept_int(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError
     return value
+
+
+def _accept_int_or_auto(value: Any) -> int:
+    return AUTO if value == AUTO_WORD or isinstance(value, _Auto) else _accept_int(value)
 
 
 def _accept_float(value: Any) -> float:
@@ -122,6 +138,7 @@ def _is_list(value: Any) -> bool:
 
 _ACCEPT = {
     "int": _accept_int,
+    "int or auto": _accept_int_or_auto,
     "float": _accept_float,
     "str": _accept_str,
     "bool": _accept_bool,

@@ -64,7 +64,12 @@ class DataConfig:
         maximum=3600,
     )
     batch_size: int = option(
-        "int", 32, "examples in a batch", minimum=1, maximum=65536, decides="stream"
+        "int or auto",
+        32,
+        "examples in a batch; auto: as many as the model GPU's memory holds",
+        minimum=1,
+        maximum=65536,
+        decides="stream",
     )
     enable_static_shapes: bool = option(
         "bool",

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from shared.config.option import closest, nearest, rules_of
+from shared.config.option import AUTO, AUTO_WORD, closest, nearest, rules_of
 from shared.config.renamed import Renamed, renamed, taken_as
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
@@ -131,6 +131,8 @@ def _toml_line(key: str, value: Any) -> str:
         return f"# {key} is not set"
     if isinstance(value, tuple):
         value = list(value)
+    if value is AUTO:
+        value = AUTO_WORD
     # JSON may leave DEL as it is, TOML may not.
     text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"{key} = {text}"

@@ -1,4 +1,4 @@
-"""What the two halves of `validate --task` tell the launcher: a line of JSON for each thing seen."""
+"""What a check in a child process tells the launcher: a line of JSON for each thing seen."""
 
 from __future__ import annotations
 
@@ -27,9 +27,23 @@ class Failed:
     problem: str
 
 
-CheckLine = Passed | Failed
+@dataclass(frozen=True)
+class Predicted:
+    """What a step on a run's largest batch takes of a GPU's memory, beside CUDA's own libraries."""
+
+    rows: int
+    lengths: tuple[int, ...]
+    megabytes: int
+
+
+CheckLine = Passed | Failed | Predicted
 decode = decoder(CheckLine.__args__)
 _output = None  # where the lines go; what libraries print goes elsewhere
+
+
+def tell(line: CheckLine) -> None:
+    """One line, of any kind."""
+    _write(line)
 
 
 def passed(method: str, saw: str) -> None:

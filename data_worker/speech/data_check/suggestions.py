@@ -29,7 +29,8 @@ def suggest(examined: ExaminedSpeech, split: np.ndarray, data: DataConfig, gpus:
     num_symbols = np.array([len(found.symbols) + 2 for found in examined.usable])
     wanted = data.model_gpu if data.model_gpu is not None else 0
     gpu = next((gpu for gpu in gpus if gpu.index == wanted and gpu.memory_mb), None)
-    batch_size, buffer_size = data.batch_size, data.pipeline_buffer_size
+    batch_size = data.batch_size or DataConfig().batch_size
+    buffer_size = data.pipeline_buffer_size
     why = (
         "as configured, for no NVIDIA GPU was found here; to train without one, give --config "
         "configs/laptop.toml"

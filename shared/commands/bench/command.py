@@ -189,7 +189,7 @@ def measure(
         "memory_megabytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
         "task": config.run.task,
         "model_size": config.task.model_size if Task.of(config.run.task).is_built_in else "",
-        "batch_size": config.data.batch_size,
+        "batch_size": bench_run.batch_size,
         "unit": modes[0]["unit"],
         "buffer_size": config.data.pipeline_buffer_size,
         "cache": config.data.cache,

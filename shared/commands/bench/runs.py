@@ -13,6 +13,7 @@ from shared.config.toml_file import write_config
 from shared.devices.gpus import Placement
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, WARM_UP_SHARE
 from shared.errors import TandemError
+from shared.launching.memory_child import with_batch_size
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import Say, TrainingRun
 from shared.run.directory import RunDirectory
@@ -45,9 +46,18 @@ class BenchRun:
         self._directory.create()
         write_config(self._config, self._directory.config)
 
+    @property
+    def batch_size(self) -> int:
+        """Found out by `prepare`, where it was to be."""
+        return self._config.data.batch_size
+
     def prepare(self, say: Callable[[str], None]) -> Prepared:
         """Look at the data; returns what the preparation found."""
-        return prepare_run(self._directory, say, live=True, task=self._config.run.task)
+        found = prepare_run(self._directory, say, live=True, task=self._config.run.task)
+        gpu = self._placement.model_gpu
+        self._config = with_batch_size(self._config, self._directory, gpu, say)
+        write_config(self._config, self._directory.config)
+        return found
 
     def parts(
         self, what: tuple[str, ...], seconds: float, on_pace: Callable[[str, dict], None]

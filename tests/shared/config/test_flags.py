@@ -69,8 +69,11 @@ def test_the_last_of_two_equal_flags_counts():
         (["speech"], "Unknown flag speech. Try --help."),
         (["--batch", "8"], "Unknown flag --batch. Did you mean --batch-size? Try --help."),
         (["--batch-size"], "Argument --batch-size: expected one argument. Try --help."),
-        (["--batch-size", "0"], "--batch-size: found '0'; expected a whole number from 1 to 65536"),
-        (["--batch-size", "eight"], "--batch-size: found 'eight'; expected a whole number"),
+        (
+            ["--batch-size", "0"],
+            "--batch-size: found '0'; expected auto or a whole number from 1 to 65536",
+        ),
+        (["--batch-size", "eight"], "--batch-size: found 'eight'; expected auto or a whole number"),
         (["--batch-size", "9" * 5000], "--batch-size: found '999"),
         (["--learning-rate", "nan"], "--learning-rate: found 'nan'; expected a finite number"),
         (["--cache", "ram"], "--cache: found 'ram'; expected one of off, memory, disk."),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.config.flags import train_parser
-from shared.config.option import Rule, rules_of
+from shared.config.flags import resolve_config, train_parser
+from shared.config.option import AUTO, Rule, rules_of
 from shared.config.renamed import RENAMED
 from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import (
@@ -60,7 +60,7 @@ def test_a_key_in_the_wrong_section_is_sent_to_its_own(tmp_path):
 
 def test_a_wrong_type_names_key_found_and_expected(tmp_path):
     found = refused(tmp_path, '[data]\nbatch_size = "32"')
-    assert found == "data.batch_size: found '32'; expected a whole number from 1 to 65536."
+    assert found == "data.batch_size: found '32'; expected auto or a whole number from 1 to 65536."
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,10 @@ def test_a_wrong_type_names_key_found_and_expected(tmp_path):
     [
         ("[training]\nlearning_rate = nan", "training.learning_rate: found nan; expected a finite"),
         ("[training]\nlearning_rate = inf", "training.learning_rate: found inf; expected a finite"),
-        ("[data]\nbatch_size = 0", "data.batch_size: found 0; expected a whole number from 1"),
+        (
+            "[data]\nbatch_size = 0",
+            "data.batch_size: found 0; expected auto or a whole number from 1",
+        ),
         ("[data]\npipeline_buffer_size = 0", "data.pipeline_buffer_size: found 0; expected"),
         ("[data]\nbatch_size = true", "data.batch_size: found True"),
         ("[data]\nbatch_size = 8.0", "data.batch_size: found 8.0"),
@@ -147,8 +150,9 @@ def values_of(rule: Rule) -> st.SearchStrategy:
     values: st.SearchStrategy
     if rule.choices:
         values = st.sampled_from(rule.choices)
-    elif rule.kind == "int":
+    elif rule.kind in ("int", "int or auto"):
         values = st.integers(rule.minimum, rule.maximum)
+        values = st.just(AUTO) | values if rule.kind == "int or auto" else values
     elif rule.kind == "float":
         values = st.floats(rule.minimum, rule.maximum, allow_nan=False, allow_infinity=False)
     elif rule.kind == "bool":
@@ -234,3 +238,23 @@ def test_a_wrong_value_of_the_task_is_told_where_it_stands_now(tmp_path):
     assert refused(tmp_path, "[training]\ntrim_db = 40\n") == (
         "unknown key trim_db in [training]. It belongs in [task]."
     )
+
+
+def test_a_batch_size_can_be_found_out_and_is_no_zero(tmp_path):
+    def resolved(*flags):
+        return resolve_config(
+            train_parser("launcher.py", "").parse_all(["--train-data", "x", *flags])
+        )
+
+    config = resolved("--batch-size", "auto")
+    assert config.data.batch_size is AUTO
+    path = tmp_path / "config.toml"
+    write_config(config, path)
+    assert 'batch_size = "auto"' in path.read_text() and load_config(path) == config
+    with pytest.raises(ConfigError, match="found '0'; expected auto or a whole number from 1"):
+        resolved("--batch-size", "0")
+    write_config(resolved("--batch-size", "24"), path)
+    kept = resolved("--run-dir", str(tmp_path), "--batch-size", "auto")
+    assert kept.data.batch_size == 24
+    afresh = resolved("--run-dir", str(tmp_path), "--batch-size", "auto", "--fresh")
+    assert afresh.data.batch_size is AUTO
