@@ -28,15 +28,16 @@ def test_it_shows_recordings_beside_what_it_makes_of_them_and_says_what_is_next(
     folder = vocoder.folder / "run"
     for place in ("step-000006", "step-000008"):
         names = {path.name for path in (folder / "samples" / place).iterdir()}
-        assert names == {"0.wav", "1.wav", "0.png", "1.png"}
+        assert names == {"0.wav", "1.wav", "0.png", "1.png", "remark.txt"}
     assert {path.name for path in (folder / "samples" / "recorded").iterdir()} == {"0.wav", "1.wav"}
     for i in range(2):
-        sizes = {(path / f"{i}.wav").stat().st_size for path in (folder / "samples").iterdir()}
+        sizes = {path.stat().st_size for path in (folder / "samples").glob(f"*/{i}.wav")}
         assert len(sizes) == 1  # as long as the recording
-    assert "audio/wav" in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "audio/wav" in report and "2 held-out recordings than Griffin-Lim" in report
     validations = [each for each in vocoder.metrics("run") if "judged_by" in each]
     assert {each["judged_by"] for each in validations} == {"val_magnitude"}
-    assert "s of audio" in (folder / "launcher.log").read_text()
+    assert {each.get("unit") for each in vocoder.metrics("run")} == {None, "s of audio"}
     assert f"speak --run VOICE --vocoder {folder}" in (folder / "launcher.log").read_text()
 
 
