@@ -20,6 +20,7 @@ from shared.hashing import as_uniform, hash_counters
 from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index, numbers_of
+from shared.plan.steps_of_epoch import in_steps
 from shared.plan.stream_layout import StreamLayout
 from shared.task.batch import BatchForm, BatchShape
 
@@ -96,6 +97,7 @@ class Plan:
         seed: int,
         max_buckets: int = 8,
         static_shapes: bool = False,
+        batches_per_step: int = 1,
         validate_every_batches: int = 0,
         total_train_batches: int | None = None,
     ):
@@ -107,13 +109,19 @@ class Plan:
             split: 0 for training, 1 for validation, (rows,).
             batch_size: rows per batch; all training rows when there are fewer.
             max_buckets: at most so many shapes, or one for all batches with `static_shapes`.
+            batches_per_step: so many in a row are from one bucket, wherever that can be: whoever
+                trains on them at the same time has as much to do as the others.
             validate_every_batches, total_train_batches: see `StreamLayout`.
 
         Raises:
             ConfigError: a setting is out of range.
             DataError: the arrays do not belong together, or there is no training row.
         """
-        for name, value in (("batch_size", batch_size), ("max_buckets", max_buckets)):
+        for name, value in (
+            ("batch_size", batch_size),
+            ("max_buckets", max_buckets),
+            ("batches_per_step", batches_per_step),
+        ):
             if value < 1:
                 raise ConfigError(f"{name} is {value}; expected an integer from 1 up.")
         self.seed = seed
@@ -140,6 +148,9 @@ class Plan:
             "static_shapes": bool(static_shapes),
             "seed": int(seed),
         }
+        if batches_per_step > 1:  # else the batches are those of before there was such a setting
+            self._settings["batches_per_step"] = int(batches_per_step)
+        self._batches_per_step = batches_per_step
         self._bucket_of_row = assign_buckets(first, self.buckets)
         self._counts = count_batches(
             np.bincount(self._bucket_of_row[self._train_rows], minlength=len(self.buckets)),
@@ -288,6 +299,9 @@ class Plan:
         buckets = np.repeat(np.arange(len(self.buckets)), self._counts.num_batches)
         batch_keys = hash_counters(self.seed, _BATCH_ORDER, epoch, np.arange(len(batches)))
         order = np.argsort(batch_keys)
+        if self._batches_per_step > 1:
+            begun = epoch * len(batches) % self._batches_per_step
+            order = in_steps(order, buckets, begun, self._batches_per_step)
         return batches[order], buckets[order]
 
     def _substitute(self, n: int, slot: int, planned: np.ndarray, exclusions: Exclusions) -> int:

@@ -24,6 +24,7 @@ def plan_of(config: Config, index: Index) -> Plan:
         seed=training.seed,
         max_buckets=config.data.max_buckets,
         static_shapes=config.data.enable_static_shapes,
+        batches_per_step=training.grad_accum,
     )
     total = total_steps(config, plan.batches_per_epoch)
     return plan.with_layout(
