@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,8 +34,9 @@ class BatchQueue:
     be on the device already.
     """
 
-    def __init__(self, first_batch: int):
-        self._next = first_batch
+    def __init__(self, first_batch: int, after: Callable[[int], int]):
+        """`after(n)` is the number that comes after n."""
+        self._next, self._after = first_batch, after
         self._held: dict[int, ReceivedBatch] = {}
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
@@ -66,7 +68,7 @@ class BatchQueue:
             if self._failure is not None and self._next not in self._held:
                 raise self._failure
             batch = self._held.pop(self._next)
-            self._next += 1
+            self._next = self._after(self._next)
             return batch
 
     def close(self, failure: BaseException | None = None) -> None:

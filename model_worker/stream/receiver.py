@@ -10,7 +10,8 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
 import zmq
 
@@ -40,6 +41,27 @@ _EXCLUSIONS_PER_MESSAGE = 4000
 _MAX_PEERS = 256
 
 
+class News(NamedTuple):
+    """What replicas have agreed on: all that is left out, and which batches can be made now."""
+
+    exclusions: Exclusions
+    make_again: list[int]
+
+
+class Agreement(Protocol):
+    """How the replicas of a run agree on examples that are left out. Used by the receiving thread."""
+
+    @property
+    def socket(self) -> zmq.Socket:
+        """On which news comes."""
+
+    def cannot_make(self, row: int, batch: int, reason: str) -> None:
+        """A batch of this replica's can't be made because of one example."""
+
+    def news(self) -> Iterator[News]:
+        """What has been agreed on since this was last asked."""
+
+
 class Receiver:
     """Hands out tickets and takes in batches, in a thread of its own."""
 
@@ -51,9 +73,13 @@ class Receiver:
         expected: Expected,
         exclusions: Exclusions,
         on_exclusion: Callable[[int, int, str], None],
+        agreement: Agreement | None = None,
     ):
-        """`on_exclusion(row, from_batch, reason)` writes it down durably; it may raise to stop."""
-        self.queue = BatchQueue(ledger.next_batch)
+        """`on_exclusion(row, from_batch, reason)` writes it down durably; it may raise to stop.
+
+        With an `agreement`, what is left out is decided there, by all replicas, and not here.
+        """
+        self.queue = BatchQueue(ledger.next_batch, ledger.after)
         self.exclusions = exclusions
         self.first_worker_s: float | None = None  # when the first data process was let in
         self.num_turns = 0  # of the thread's loop: one that stands still is stuck
@@ -62,6 +88,8 @@ class Receiver:
         self._ledger = ledger
         self._expected = expected
         self._on_exclusion = on_exclusion
+        self._agreement = agreement
+        self._cannot_make: set[int] = set()  # batches that wait for all replicas to agree
         self._peers: dict[bytes, Peer] = {}
         self._limits = PeerLimits()
         self._refusals = Refusals()
@@ -134,6 +162,8 @@ class Receiver:
         for socket in self._socket.sockets:
             poller.register(socket, zmq.POLLIN)
         poller.register(self._taken.wake_fd, zmq.POLLIN)
+        if self._agreement is not None:
+            poller.register(self._agreement.socket, zmq.POLLIN)
         next_ping_s, self._alone_since_s = 0.0, time.monotonic()
         while self._stop_reason is None:
             self.num_turns += 1
@@ -147,6 +177,9 @@ class Receiver:
                 for peer, received in self._socket.receive_waiting():
                     self._handle(peer, received)
                     self._note_taken()
+            if self._agreement is not None:
+                for news in self._agreement.news():
+                    self._take_news(news)
             now_s = time.monotonic()
             if now_s >= next_ping_s:
                 next_ping_s = now_s + _PING_EVERY_S
@@ -357,6 +390,11 @@ class Receiver:
             self._act(self._ledger.handle(ledger_module.FailureDropped(peer, message.batch)))
             self._bears(peer, "failures dropped")
             return
+        if self._agreement is not None:
+            self._cannot_make.add(message.batch)
+            self._act(self._ledger.handle(ledger_module.BatchSuspended(message.batch)))
+            self._agreement.cannot_make(message.row, message.batch, plain(message.reason))
+            return
         exclusions = self.exclusions
         if self._plan.contains(message.batch, message.row, exclusions):
             exclusions = exclusions.with_added(message.row, message.batch)
@@ -370,6 +408,30 @@ class Receiver:
         self.exclusions = exclusions
         event = ledger_module.ExampleExcluded(exclusions.version, affected | {message.batch})
         self._act(self._ledger.handle(event))
+
+    def _take_news(self, news: News) -> None:
+        """Do without what all replicas have agreed to leave out.
+
+        Batches that are affected from a later step on can't have left the queue: the step of the
+        batch that could not be made is not whole.
+        """
+        before, self.exclusions = self.exclusions, news.exclusions
+        rows = {entry[0] for entry in news.exclusions.entries[before.version :]}
+        affected = {
+            n
+            for n in self._ledger.in_flight()
+            if any(
+                self.exclusions.excludes(row, n)
+                and not before.excludes(row, n)
+                and self._plan.contains(n, row, before)
+                for row in rows
+            )
+        }
+        # What could not be made waits until all know; then it is made, found affected or not.
+        self._cannot_make -= {*news.make_again}
+        affected = affected - self._cannot_make | {*news.make_again}
+        version = self.exclusions.version
+        self._act(self._ledger.handle(ledger_module.ExampleExcluded(version, frozenset(affected))))
 
     def _act(self, actions: list[ledger_module.Action]) -> None:
         lost: list[bytes] = []

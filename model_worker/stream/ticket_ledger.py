@@ -6,6 +6,8 @@ The life of a batch number n, in stream order:
         ^                       |                       |
         +-- its worker left, or an example in it was excluded
 
+An outstanding batch may be suspended: nobody is asked for it, and its place is kept.
+
 Rules that always hold:
   1. outstanding + received batches (those on the device included) <= limit, and their bytes
      <= byte_budget, except that one batch is always admitted;
@@ -70,6 +72,13 @@ class FailureDropped:
 
 
 @dataclasses.dataclass(frozen=True)
+class BatchSuspended:
+    """`batch`, which is outstanding, is not to be made before it is named in `ExampleExcluded`."""
+
+    batch: int
+
+
+@dataclasses.dataclass(frozen=True)
 class BatchTaken:
     """The training loop has taken the head of the queue."""
 
@@ -95,6 +104,7 @@ Event = (
     | WorkerLeft
     | BatchArrived
     | FailureDropped
+    | BatchSuspended
     | BatchTaken
     | ExampleExcluded
     | ClockTicked
@@ -142,6 +152,10 @@ class Recall:
 Action = Issue | Accept | Drop | Recall
 
 
+def _next_number(batch: int) -> int:
+    return batch + 1
+
+
 class TicketLedger:
     """Owns the truth about every batch between `next_batch` and the end of the stream."""
 
@@ -154,12 +168,16 @@ class TicketLedger:
         end_batch: int | None = None,
         hedge_after_s: float = 5.0,
         exclusions_version: int = 0,
+        after: Callable[[int], int] = _next_number,
     ):
-        """`exclusions_version`: that of the session's beginning, which counts for every batch.
+        """`after(n)` is the number that comes after n: others may have those between.
+
+        `exclusions_version`: that of the session's beginning, which counts for every batch.
 
         A data process may still make what an earlier session asked it for, with fewer of them.
         """
         self.limit = limit
+        self.after = after
         self._byte_budget = byte_budget
         self._nbytes_of = nbytes_of
         self._end = math.inf if end_batch is None else end_batch
@@ -168,6 +186,7 @@ class TicketLedger:
         self.next_batch = first_batch  # the head: the next one to be trained
         self._next_unissued = first_batch
         self._returned: set[int] = set()  # numbers below _next_unissued that need a new ticket
+        self._suspended: set[int] = set()  # those among them that nobody may be asked for yet
         self._holders: dict[int, set[Worker]] = {}  # outstanding batch -> who holds its ticket
         self._received: set[int] = set()
         self._capacity: dict[Worker, int] = {}
@@ -183,7 +202,7 @@ class TicketLedger:
     @property
     def num_in_flight(self) -> int:
         """Outstanding plus received: what rule 1 bounds."""
-        return len(self._holders) + len(self._received)
+        return len(self._holders) + len(self._suspended) + len(self._received)
 
     @property
     def num_received(self) -> int:
@@ -225,6 +244,8 @@ class TicketLedger:
                 return self._arrived(event)
             case FailureDropped():
                 return self._failure_dropped(event)
+            case BatchSuspended():
+                return self._suspend(event)
             case BatchTaken():
                 return self._taken(event)
             case ExampleExcluded():
@@ -291,6 +312,14 @@ class TicketLedger:
         self._end_trial(event.worker, event.batch)
         return []
 
+    def _suspend(self, event: BatchSuspended) -> list[Action]:
+        if event.batch in self._holders:
+            for worker in self._trials:
+                self._end_trial(worker, event.batch)
+            self._give_back(event.batch)
+            self._suspended.add(event.batch)
+        return []
+
     def _end_trial(self, worker: Worker, batch: int) -> None:
         """The trial with this batch shows nothing, and no answer to it comes: try another."""
         trial = self._trials.get(worker)
@@ -303,7 +332,7 @@ class TicketLedger:
         self._received.discard(self.next_batch)
         self._bytes.pop(self.next_batch, None)
         self._required_version.pop(self.next_batch, None)
-        self.next_batch += 1
+        self.next_batch = self.after(self.next_batch)
         self._head_since_s = None
         return []
 
@@ -312,6 +341,7 @@ class TicketLedger:
         for batch in sorted(event.affected):
             if batch < self.next_batch:
                 continue
+            self._suspended.discard(batch)
             self._required_version[batch] = event.version
             for worker in self._trials:
                 self._end_trial(worker, batch)
@@ -379,7 +409,7 @@ class TicketLedger:
         """Hand out tickets, lowest number first, for as long as every rule allows it."""
         actions: list[Action] = []
         while True:
-            batch = min(self._returned, default=self._next_unissued)
+            batch = min(self._returned - self._suspended, default=self._next_unissued)
             if batch >= self._end or self.num_in_flight >= self.limit:
                 return actions
             nbytes = self._nbytes_of(batch)
@@ -391,7 +421,8 @@ class TicketLedger:
             if worker is None:
                 return actions
             self._returned.discard(batch)
-            self._next_unissued = max(self._next_unissued, batch + 1)
+            if batch == self._next_unissued:
+                self._next_unissued = self.after(batch)
             self._holders[batch] = {worker}
             if batch == self.next_batch:
                 self._head_since_s = None

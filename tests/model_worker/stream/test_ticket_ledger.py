@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from model_worker.stream.ticket_ledger import (
     Accept,
     BatchArrived,
+    BatchSuspended,
     BatchTaken,
     ClockTicked,
     Drop,
@@ -312,16 +313,21 @@ class LedgerMachine(RuleBasedStateMachine):
         sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
         first=st.integers(0, 3),
         length=st.integers(0, 25),
+        stride=st.integers(1, 3),
     )
-    def begin(self, limit, byte_budget, sizes, first, length):
+    def begin(self, limit, byte_budget, sizes, first, length, stride):
         self.limit, self.byte_budget = limit, byte_budget
         self.nbytes_of = lambda batch: sizes[batch % len(sizes)]
-        self.end = first + length
-        self.ledger = TicketLedger(limit, byte_budget, self.nbytes_of, first, self.end, 5.0)
+        self.after = lambda batch: batch + stride  # the numbers between are others'
+        self.end = first + length * stride
+        self.ledger = TicketLedger(
+            limit, byte_budget, self.nbytes_of, first, self.end, 5.0, after=self.after
+        )
         self.capacity: dict[bytes, int] = {}
         self.tickets: dict[bytes, list[tuple[int, int]]] = {}  # what each was asked for
         self.version = 0
         self.needed: dict[int, int] = {}  # batch -> exclusions it must be made with
+        self.suspended: set[int] = set()
         self.queue: set[int] = set()  # accepted, not read by the consumer
         self.device: list[int] = []  # read ahead, not yet taken
         self.next_read = self.next_taken = first
@@ -334,6 +340,8 @@ class LedgerMachine(RuleBasedStateMachine):
             if isinstance(action, Issue):
                 assert action.worker in self.capacity
                 assert self.next_taken <= action.batch < self.end
+                assert action.batch not in self.suspended
+                assert action.batch in range(self.next_taken, self.end, self.after(0))
                 self.tickets[action.worker].append((action.batch, self.version))
             elif isinstance(action, Accept):
                 assert isinstance(event, BatchArrived)
@@ -393,10 +401,29 @@ class LedgerMachine(RuleBasedStateMachine):
         batch = data.draw(st.sampled_from(self.held()))
         later = [n for n in self.ledger.in_flight() if n > batch] or [batch]
         affected = {batch, *data.draw(st.lists(st.sampled_from(later), max_size=3))}
+        affected -= self.suspended
         self.version += 1
         for number in affected:
             self.needed[number] = self.version
         self.tell(ExampleExcluded(self.version, frozenset(affected)))
+
+    @precondition(lambda self: self.held())
+    @rule(data=st.data())
+    def suspend(self, data):
+        batch = data.draw(st.sampled_from(self.held()))
+        self.suspended.add(batch)
+        self.tell(BatchSuspended(batch))
+        assert batch not in self.held()
+
+    @precondition(lambda self: self.suspended)
+    @rule(data=st.data())
+    def agree(self, data):
+        """What was suspended can be made, with further exclusions."""
+        batch = data.draw(st.sampled_from(sorted(self.suspended)))
+        self.suspended.discard(batch)
+        self.version += 1
+        self.needed[batch] = self.version
+        self.tell(ExampleExcluded(self.version, frozenset({batch})))
 
     def held(self):
         return [
@@ -409,14 +436,14 @@ class LedgerMachine(RuleBasedStateMachine):
         if self.next_read in self.queue:
             self.queue.discard(self.next_read)
             self.device.append(self.next_read)
-            self.next_read += 1
+            self.next_read = self.after(self.next_read)
 
     @rule()
     def take(self):
         self.read_ahead()
         if self.device:
             assert self.device.pop(0) == self.next_taken
-            self.next_taken += 1
+            self.next_taken = self.after(self.next_taken)
             self.tell(BatchTaken())
             assert self.ledger.next_batch == self.next_taken
 
@@ -431,7 +458,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.num_in_flight <= self.limit
             held = {n: self.nbytes_of(n) for n in self.held()}
             held.update({n: self.nbytes_of(n) for n in [*self.queue, *self.device]})
-            assert self.ledger.num_in_flight == len(held)
+            assert self.ledger.num_in_flight == len(held) + len(self.suspended)
             assert self.ledger.bytes_in_flight == sum(held.values())
             assert self.ledger.bytes_in_flight <= self.byte_budget or len(held) <= 1
 
@@ -439,6 +466,11 @@ class LedgerMachine(RuleBasedStateMachine):
         """A live worker that answers everything always brings the stream to its end."""
         if not hasattr(self, "ledger"):
             return
+        for batch in sorted(self.suspended):
+            self.suspended.discard(batch)
+            self.version += 1
+            self.needed[batch] = self.version
+            self.tell(ExampleExcluded(self.version, frozenset({batch})))
         live = b"live"
         self.WORKERS = (*self.WORKERS, live)
         self.join(live, 2)
