@@ -10,7 +10,12 @@ import sys
 from pathlib import Path
 
 from shared.devices.cores import BusyMeter
-from shared.stream.endpoints import check_endpoint, connectable, default_endpoint
+from shared.stream.endpoints import (
+    check_endpoint,
+    connectable,
+    default_endpoint,
+    endpoint_of_replica,
+)
 from shared.stream.keys import load_client_keys
 from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.decoding_record import ReadingRecord, rows_left_behind, suspects_from_environment
@@ -89,13 +94,18 @@ def _work(reporter: Reporter) -> int:
         if suspects:
             convicted = find_guilty(suspects, config, str(run.index), reporter)
     outbox, movement, cores = Outbox(), Movement(reporter), BusyMeter()
-    socket = ClientSocket(endpoint, config.run.wire_id, keys=keys, make_memory=parts.memory)
+    # Where it listens on a port, the replicas after the first listen on those after it.
+    endpoints = [
+        endpoint_of_replica(endpoint, rank) for rank in range(config.data.num_model_replicas)
+    ]
+    sockets = [
+        ClientSocket(each, config.run.wire_id, keys=keys, make_memory=parts.memory)
+        for each in endpoints
+    ]
     with ReadingRecord.of_this_process(run.path) as record:
-        maker = parts.batch_maker(
-            outbox.put, movement, record, convicted, socket.take_memory, cores.latest
-        )
+        maker = parts.batch_maker(outbox.put, movement, record, convicted, cores_busy=cores.latest)
         server = DataServer(
-            socket,
+            sockets,
             parts.hello(name, tf.__version__),
             maker,
             outbox,

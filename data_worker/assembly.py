@@ -84,7 +84,7 @@ class Assembly:
         )
 
     def memory(self) -> BatchMemory:
-        """Memory for this data process's part of the batches that are under way."""
+        """Memory for this data process's part of the batches that are under way to one replica."""
         data = self.config.data
         largest = max(ArrayBlock.num_bytes(shape.arrays()) for shape in self.plan.buckets)
         share = -(-data.pipeline_buffer_size // num_data_workers(self.config))
@@ -126,7 +126,6 @@ class Assembly:
         movement: Movement,
         record: ReadingRecord,
         convicted: dict[int, str] | None = None,
-        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
         cores_busy: Callable[[], float] = lambda: 1.0,
     ) -> BatchMaker:
         """Readers, features and cache as one maker of batches."""
@@ -144,7 +143,7 @@ class Assembly:
         )
         return BatchMaker(
             self.plan,
-            BatchFiller(self.task, example_of, cache, take_memory, purity),
+            BatchFiller(self.task, example_of, cache, purity),
             readers,
             on_done,
             movement,

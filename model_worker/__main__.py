@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from shared.clock import machine_s
-from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
-from shared.stream.keys import load_server_keys
+from shared.config.settings import Config
+from shared.errors import InputError
+from shared.run.directory import RunDirectory
+from shared.stream.endpoints import (
+    check_endpoint,
+    default_endpoint,
+    endpoint_of_replica,
+    exchange_endpoint,
+    remove_socket,
+)
+from shared.stream.keys import ServerKeys, load_server_keys
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
+    EXIT_TO_BEGIN_AGAIN,
     ROLE_VARIABLE,
     START_VARIABLE,
     STARTING,
@@ -41,26 +52,43 @@ def main() -> int:
     begin_worker()
     keep_freed_memory()
     code = run_worker(_work)
-    if code == EXIT_INTERRUPTED:
+    if code in (EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN):
         logging.shutdown()
-        os._exit(code)  # a picture that is still being drawn must not hold up a stop
+        os._exit(code)  # a picture that is still being drawn must not hold up a stop, or others
     return code
 
 
 def _work(reporter: Reporter) -> int:
-    flags = worker_parser("python -m model_worker", "--listen").parse_all(sys.argv[1:])
+    parser = worker_parser("python -m model_worker", "--listen")
+    parser.add_argument(
+        "--replica",
+        type=int,
+        default=0,
+        metavar="N",
+        help="which of the run's model GPUs this process stands for, from 0 on [0]",
+    )
+    flags = parser.parse_all(sys.argv[1:])
     reporter.phase(STARTING, _STARTING_DEADLINE_S)
     started_s = float(os.environ.get(START_VARIABLE) or machine_s())
     run, config = open_run(flags)
-    lock = run.lock("model process")
+    _check_replica(flags.replica, config)
+    lock = run.lock(f"model process {flags.replica}" if flags.replica else "model process")
     should_stop = StopFlag(starting=True)
     device_kind = fix_gpu("model", flags, config)
-    endpoint = flags.endpoint or config.run.endpoint or default_endpoint(config.run.wire_id)
+    first = config.run.endpoint or default_endpoint(config.run.wire_id)
+    endpoint = flags.endpoint or endpoint_of_replica(first, flags.replica)
     key_path = flags.keys or config.run.keys
     endpoint = check_endpoint(endpoint, has_keys=bool(key_path))
     keys = load_server_keys(key_path) if key_path else None
     start_tensorflow("model", device_kind, config)
     say_memory("model", device_kind, config, reporter)
+
+    if flags.replica:
+        try:
+            return _follow(run, config, endpoint, keys, device_kind, reporter, should_stop, flags)
+        finally:
+            remove_socket(endpoint)
+            os.close(lock)
 
     # Everything below imports TensorFlow, whose device had to be settled first.
     from model_worker.model_process import Session
@@ -76,6 +104,7 @@ def _work(reporter: Reporter) -> int:
             told.end(code)
             return code
     finally:
+        session.close()
         remove_socket(endpoint)
         os.close(lock)
 
@@ -85,6 +114,44 @@ def _train(session: Session, should_stop: StopFlag) -> int:
         log.info("rolled back; training again from the last checkpoint")
         should_stop.now_starting()
     return code
+
+
+def _check_replica(rank: int, config: Config) -> None:
+    """
+    Raises:
+        InputError: the run has no such replica.
+    """
+    count = config.data.num_model_replicas
+    if not 0 <= rank < count:
+        raise InputError(
+            f"--replica {rank}: the run has {count} model GPU{'s' if count > 1 else ''}, so give 0"
+            + (f" to {count - 1}." if count > 1 else ", or prepare it with more of them.")
+        )
+
+
+def _follow(
+    run: RunDirectory,
+    config: Config,
+    endpoint: str,
+    keys: ServerKeys | None,
+    device_kind: str,
+    reporter: Reporter,
+    should_stop: StopFlag,
+    flags: argparse.Namespace,
+) -> int:
+    """Train as a replica after the first, which owns all that is to be saved: a signal ends it."""
+    # Imports TensorFlow, whose device had to be settled first.
+    from model_worker.replicas.exchange import Spoke
+    from model_worker.replicas.follower import Follower
+
+    follower = Follower(
+        run, config, endpoint, keys, device_kind, reporter, should_stop, flags.replica
+    )
+    spoke = Spoke(exchange_endpoint(config.run.wire_id), flags.replica)
+    try:
+        return follower.train(spoke)
+    finally:
+        spoke.close()
 
 
 if __name__ == "__main__":

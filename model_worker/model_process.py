@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import keras
@@ -9,23 +10,25 @@ import tensorflow as tf
 
 from model_worker.checkpoints.files import Checkpoint
 from model_worker.checkpoints.store import CheckpointStore
+from model_worker.model_parts import ModelParts
+from model_worker.replicas.agreement import FirstAgrees
+from model_worker.replicas.exchange import Hub, ReplicaLost
+from model_worker.replicas.team import Team
 from model_worker.saving import Saving
 from model_worker.start_delay import wait_for_start
-from model_worker.stream.admission import Expected
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
-from model_worker.stream.ticket_ledger import TicketLedger
 from model_worker.training.bad_examples import BadExamples
 from model_worker.training.begin_from import begin_from_run
-from model_worker.training.built_model import built_model
-from model_worker.training.precision import precision_of
 from model_worker.training.roll_backs import RollBack, RollBacks
 from model_worker.training.schedule import Schedule
+from model_worker.training.shared_step import SharedStep
 from model_worker.training.skipped_batches import SkippedBatches
 from model_worker.training.state import Position, restore
-from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training.step import TrainStep
 from model_worker.training.validation import Validation
 from model_worker.training_loop import LoopParts, TrainingLoop
+from model_worker.watching.liveness import NO_DEADLINE_S
 from model_worker.watching.progress_log import ProgressLog
 from model_worker.watching.quarantine import Quarantine
 from model_worker.watching.showing import Showing
@@ -33,21 +36,22 @@ from model_worker.watching.summaries import Summaries
 from shared.config.option import decided
 from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
-from shared.plan.index import Index
-from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint, total_steps
+from shared.plan.plan_of_run import total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
 from shared.run.directory import RunDirectory
 from shared.run.json_lines import cut_back
-from shared.run.task_identity import read_identity
-from shared.stream.array_block import ALIGNMENT_BYTES
-from shared.stream.codec import MAX_ARRAYS
+from shared.stream.endpoints import exchange_endpoint, exclusion_endpoint, remove_socket
 from shared.stream.keys import ServerKeys
-from shared.stream.sockets import ServerSocket
-from shared.task.model_side import Facts
-from shared.task.registry import Task
-from shared.worker.contract import COMPILING, EXIT_FINISHED, EXIT_INTERRUPTED, STARTING
+from shared.worker.contract import (
+    COMPILING,
+    EXIT_FINISHED,
+    EXIT_INTERRUPTED,
+    EXIT_TO_BEGIN_AGAIN,
+    STARTING,
+    WAITING_FOR_REPLICAS,
+)
 from shared.worker.reports import LineKind, Reporter
-from shared.worker.start import StopFlag, busy_meter
+from shared.worker.start import StopFlag
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +61,19 @@ _COMPILING_DEADLINE_S = 1800.0
 _STOP_PATIENCE_S = 2.0  # with pictures and with TensorBoard
 
 
-class Session:
-    """Builds everything once, and trains until the end or a roll-back."""
+# What the data processes are told by which exit code; by any other, or none, the run goes on.
+_REASONS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted", EXIT_TO_BEGIN_AGAIN: ""}
+
+
+class _Stopped(Exception):
+    """The run is to stop while the other replicas are waited for."""
+
+
+class Session(ModelParts):
+    """Builds everything once, and trains until the end or a roll-back.
+
+    Where there are several replicas it is the first one, which decides for all.
+    """
 
     def __init__(
         self,
@@ -71,21 +86,8 @@ class Session:
         should_stop: StopFlag,
         started_s: float,
     ):
-        self._run = run
-        self._config = config
-        self._endpoint = endpoint
-        self._keys = keys
-        self._busy = busy_meter(device_kind)
-        self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
-        self._precision = precision_of(config.model.precision, device_kind)
-        self._reporter = reporter
-        self._should_stop = should_stop
+        super().__init__(run, config, endpoint, keys, device_kind, reporter, should_stop)
         self._started_s = started_s
-        self._index = Index.load(run.index)
-        self._plan = plan_of(config, self._index)
-        task = Task.of(config.run.task)
-        self._task = task.model_side()(config)
-        self._signature = task.form().signature()
         self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
         self._store.remove_leftovers()
         self._quarantine = Quarantine(run.quarantine, self._index)
@@ -98,8 +100,22 @@ class Session:
             **self._task.identity(),
             **decided(config.training, "stream", "model"),
         }
-        if not task.is_built_in:
-            self._identity["task"] = task.name  # of its edits the launcher knows
+        if not self._task_found.is_built_in:
+            self._identity["task"] = self._task_found.name  # of its edits the launcher knows
+        self._team: Team | None = None
+        self._agreement: FirstAgrees | None = None
+        if self._num_replicas > 1:
+            self._agreement = FirstAgrees(exclusion_endpoint(self._run_id), self._num_replicas)
+            hub = Hub(exchange_endpoint(self._run_id), self._num_replicas)
+            self._team = Team(hub, config.training.deterministic, self._task)
+
+    def close(self) -> None:
+        """No other replica hears of this one any more."""
+        if self._team is not None and self._agreement is not None:
+            self._team.close()
+            self._agreement.close()
+            remove_socket(exchange_endpoint(self._run_id))
+            remove_socket(exclusion_endpoint(self._run_id))
 
     def train(self) -> int | None:
         """Train from the last checkpoint; None after a roll-back.
@@ -113,6 +129,7 @@ class Session:
         with tf.device(self._device):
             model = self._build_model()
             train_step = self._make_step(model)
+            shared = self._make_shared(train_step) if self._team else None
         checkpoint = self._store.load_latest(lambda text: self._reporter.say(f"⚠️  {text}"))
         position = Position()
         if checkpoint is not None:
@@ -136,7 +153,7 @@ class Session:
         receiver.start()
         if not is_over:
             self._reporter.phase(COMPILING, _COMPILING_DEADLINE_S)
-            train_step.warm_up()  # while the data processes start and fill the queue
+            (shared or train_step).warm_up()  # while the data processes start and fill the queue
         self._should_stop.now_at_work()
         parts: LoopParts | None = None
         reason = ""
@@ -147,6 +164,8 @@ class Session:
                     "--epochs goes on from there"
                 )
             else:
+                if self._team and shared:  # their queues fill while this one waits for its own
+                    self._begin_together(self._team, shared, train_step, receiver, position)
                 wait_for_start(
                     receiver, config, checkpoint is not None, self._reporter, self._should_stop
                 )
@@ -154,11 +173,16 @@ class Session:
             parts = self._make_parts(model, train_step, receiver, position)
             loop = TrainingLoop(parts, position)
             code = loop.run()
+            if self._team and code != EXIT_TO_BEGIN_AGAIN:
+                self._team.stop(code)
             parts.prefetch.close()
             if code == EXIT_FINISHED and loop.needs_validation:
                 receiver = self._validate_at_the_end(loop, receiver)
-            reason = "interrupted" if code == EXIT_INTERRUPTED else "finished"
+            reason = _REASONS[code]
             return code
+        except ReplicaLost as lost:  # before the first step: there is nothing to save
+            log.info("%s; beginning again", lost)
+            return EXIT_TO_BEGIN_AGAIN
         except RollBack:
             if self._should_stop():  # whoever goes on from here goes back first
                 reason = "interrupted"
@@ -170,6 +194,32 @@ class Session:
             receiver.stop(reason)
             if parts is not None:
                 parts.close(_STOP_PATIENCE_S if self._should_stop() else None)
+
+    def _begin_together(
+        self,
+        team: Team,
+        shared: SharedStep,
+        train_step: TrainStep,
+        receiver: Receiver,
+        position: Position,
+    ) -> None:
+        """Wait for the other replicas, and have them begin with the state of this one.
+
+        A stop ends the waiting, and is met by whoever trains then.
+        """
+
+        def on_wait() -> None:
+            self._reporter.progress(position.next_batch)
+            if self._should_stop():
+                raise _Stopped
+
+        self._reporter.phase(WAITING_FOR_REPLICAS, NO_DEADLINE_S)
+        skipped = self._skipped_batches().stretches
+        with contextlib.suppress(_Stopped):
+            team.begin(shared, train_step, position, receiver.exclusions, skipped, on_wait)
+
+    def _skipped_batches(self) -> SkippedBatches:
+        return SkippedBatches(self._run.path / "skipped.jsonl")
 
     def _validate_at_the_end(self, loop: TrainingLoop, receiver: Receiver) -> Receiver:
         """The clock came between two validations: validate what it ended with.
@@ -191,27 +241,6 @@ class Session:
             prefetch.close()
         return receiver
 
-    def _seed(self) -> None:
-        keras.utils.set_random_seed(self._config.training.seed)
-        if self._config.training.deterministic:
-            tf.config.experimental.enable_op_determinism()
-
-    def _build_model(self) -> keras.Model:
-        self._precision.settle()
-        return built_model(self._task, Facts(self._index, self._config))
-
-    def _make_step(self, model: keras.Model) -> TrainStep:
-        training, model_config = self._config.training, self._config.model
-        settings = StepSettings(
-            grad_accum=training.grad_accum,
-            weight_decay=training.weight_decay,
-            gradient_clip=training.gradient_clip,
-            muon=training.optimizer == "muon",
-            xla=model_config.xla,
-            loss_scaling=self._precision.loss_scaling,
-        )
-        return TrainStep(model, self._task, self._signature, settings)
-
     def _cut_logs(self, position: Position) -> None:
         """Logs go back to the checkpoint: what comes after it is about to happen again."""
         cut_back(self._run.metrics, lambda record: record.get("step", 0) <= position.step)
@@ -220,48 +249,35 @@ class Session:
     def _known_exclusions(self, checkpoint: Checkpoint | None) -> Exclusions:
         """Those of the checkpoint, and those written down since: a replay leaves them out too."""
         exclusions = Exclusions.from_json(checkpoint.state["exclusions"] if checkpoint else [])
-        for row, from_batch in self._quarantine.exclusions():
-            exclusions = exclusions.with_added(row, from_batch)
+        for entry in self._quarantine.exclusions():
+            exclusions = exclusions.with_added(*entry)
         return exclusions
 
     def _make_receiver(
         self, first_batch: int, end_batch: int | None, exclusions: Exclusions
     ) -> Receiver:
-        config, plan, index = self._config, self._plan, self._index
-        ledger = TicketLedger(
-            limit=config.data.pipeline_buffer_size,
-            byte_budget=config.data.buffer_megabytes << 20,
-            nbytes_of=plan.nbytes,
-            first_batch=first_batch,
-            end_batch=end_batch,
-            exclusions_version=exclusions.version,
-        )
-        expected = Expected(
-            run=config.run.wire_id,
-            index_fingerprint=index.fingerprint,
-            plan_fingerprint=settings_fingerprint(config, plan),
-            device_kind=data_device_kind(config),
-            num_rows=len(index),
-            tensorflow=tf.__version__,
-            recipe=read_identity(self._run).recipe,
-        )
-        bad = BadExamples(exclusions.first_batch, len(index), config.data.max_bad_fraction)
+        bad = BadExamples(exclusions.rows, len(self._index), self._config.data.max_bad_fraction)
 
-        def on_exclusion(row: int, from_batch: int, reason: str) -> None:
-            self._quarantine.add(row, from_batch, reason)
+        def on_exclusion(
+            row: int, from_batch: int, reason: str, until_batch: int | None = None
+        ) -> None:
+            self._quarantine.add(row, from_batch, reason, until_batch)
             if bad.add(row, reason):
-                words = f"⚠️  Left out {index.ids[row]}: {reason}"
+                words = f"⚠️  Left out {self._index.ids[row]}: {reason}"
                 self._reporter.say(words, LineKind.LEFT_OUT)
             bad.raise_if_too_many()
 
-        largest = max(shape.nbytes for shape in plan.buckets)
-        socket = ServerSocket(
-            self._endpoint,
-            config.run.wire_id,
-            keys=self._keys,
-            max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
+        agreement = self._agreement
+        if self._team is None or agreement is None or first_batch >= LAST_VALIDATION:
+            return self._open_receiver(first_batch, end_batch, exclusions, on_exclusion)
+        agreement.begin(
+            self._team.next_session,
+            self._plan,
+            self._config.training.grad_accum,
+            exclusions,
+            on_exclusion,
         )
-        return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion)
+        return self._open_receiver(first_batch, end_batch, exclusions, on_exclusion, agreement)
 
     def _make_parts(
         self,
@@ -297,13 +313,15 @@ class Session:
         return LoopParts(
             config=config,
             plan=self._plan,
+            share=self._share,
+            team=self._team,
             receiver=receiver,
             prefetch=DevicePrefetch(receiver.queue, self._device, config.run.audit),
             train_step=train_step,
             validation=Validation(model, self._task, self._signature, train_step, showing.keep),
             schedule=schedule,
             progress=progress,
-            skipped=SkippedBatches(self._run.path / "skipped.jsonl"),
+            skipped=self._skipped_batches(),
             reporter=self._reporter,
             saving=Saving(
                 self._store,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
 
+from model_worker.replicas.exchange import ReplicaLost
+from model_worker.replicas.team import Team
+from model_worker.replicas.words import Total
 from model_worker.saving import Saving
 from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
 from model_worker.stream.receiver import Receiver
+from model_worker.stream.share import Share
 from model_worker.training.roll_backs import RollBack
 from model_worker.training.schedule import Schedule
 from model_worker.training.skipped_batches import SkippedBatches
@@ -20,7 +25,7 @@ from model_worker.watching.progress_log import Budget, ProgressLog
 from model_worker.watching.showing import Showing
 from shared.config.settings import Config
 from shared.plan.plan import Plan
-from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN
 from shared.worker.reports import Reporter
 from shared.worker.want_of_memory import is_want_of_memory, too_large
 
@@ -30,12 +35,18 @@ _LAST_SAVE_S = 3.0  # of a budget in minutes, kept for the last checkpoint
 _LAST_VALIDATION_S = 2.0  # and for the last validation, as long as none has been timed
 
 
+class _StepAbandoned(Exception):
+    """The run is to stop, or is out of time, while the other replicas are waited for."""
+
+
 @dataclasses.dataclass
 class LoopParts:
     """What the loop works with."""
 
     config: Config
     plan: Plan
+    share: Share  # of the stream's batches
+    team: Team | None  # of replicas, where there are several
     receiver: Receiver
     prefetch: DevicePrefetch
     train_step: TrainStep
@@ -68,6 +79,8 @@ class TrainingLoop:
         # group and validation, where a checkpoint can go on; in between, it stands still.
         self._cursor = position.next_batch
         self._in_group = 0
+        # Batches of a step that are this replica's.
+        self._own_batches = self._training.grad_accum // parts.share.num_replicas
         # The curve of a checkpoint is kept until this process has a pace of its own.
         self._fit_from = position.step + _STEPS_FOR_A_PACE if position.fitted_steps else 0
         self._begun_step = position.step
@@ -83,6 +96,12 @@ class TrainingLoop:
             RollBack: start again from the last checkpoint.
             TandemError: the run can't go on.
         """
+        try:
+            return self._run()
+        except ReplicaLost as lost:
+            return self._end_without(lost)
+
+    def _run(self) -> int:
         while True:
             if self._parts.should_stop():
                 return self._end(EXIT_INTERRUPTED)
@@ -97,7 +116,8 @@ class TrainingLoop:
             number = self._cursor
             try:
                 if kind == "train":
-                    self._train(batch)
+                    with contextlib.suppress(_StepAbandoned):
+                        self._train(batch)
                 else:
                     self._validate(batch)
             except Exception as error:
@@ -182,9 +202,18 @@ class TrainingLoop:
                 self._parts.progress.waited(batch, (time.perf_counter() - started_s) * 1000)
                 return batch
             self._liveness.waits(self._parts.receiver, self._cursor)
-            out_of_time = self._training.max_minutes and self._remaining_s() <= 0
-            if self._parts.should_stop() or out_of_time:
+            if self._is_to_end():
                 return None
+
+    def _is_to_end(self) -> bool:
+        out_of_time = self._training.max_minutes and self._remaining_s() <= 0
+        return bool(self._parts.should_stop() or out_of_time)
+
+    def _wait_for_replicas(self) -> None:
+        """Others are not as far; a step that would come too late for this one is not taken."""
+        if self._is_to_end():
+            raise _StepAbandoned
+        self._liveness.waits_for_replicas(self._cursor)
 
     def _train(self, batch: DeviceBatch) -> None:
         parts, position = self._parts, self._position
@@ -198,13 +227,22 @@ class TrainingLoop:
             self._liveness.trains()
         rate = parts.schedule.rate(position.step)
         self._in_group += 1
-        is_last = self._in_group == self._training.grad_accum
+        is_last = self._in_group == self._own_batches
         skip = parts.skipped.contains(self._cursor)
-        if not skip:
-            ema_decay = self._training.ema_decay or parts.schedule.ema_decay()
+        ema_decay = self._training.ema_decay or parts.schedule.ema_decay()
+        if skip:
+            parts.progress.trained(batch, self._cursor, skip)
+        elif parts.team is None:
             parts.train_step(batch.tensors, position.step, rate, ema_decay, is_last)
-        parts.progress.trained(batch, self._cursor, skip)
-        self._cursor += 1
+            parts.progress.trained(batch, self._cursor, skip)
+        else:
+            word = Total(0, rate, ema_decay)
+            place = (self._in_group - 1) * parts.share.num_replicas
+            for each in parts.team.train(
+                batch, self._cursor, position.step, place, word, is_last, self._wait_for_replicas
+            ):
+                parts.progress.note(each)
+        self._cursor = parts.share.after(self._cursor)
         self._liveness.moved(self._cursor)
         if is_last:
             self._in_group = 0
@@ -225,6 +263,8 @@ class TrainingLoop:
             position.fitted_steps = parts.schedule.total_steps
         if position.step % self._training.log_every == 0 or position.step == 1:
             self._look_at_numbers()
+            if parts.team is not None:
+                parts.progress.note_exchange(parts.team.take_exchange_ms(), parts.team.others)
             parts.progress.log_step(position, rate, self._budget(step_s))
 
     def _save_if_due(self) -> None:
@@ -270,7 +310,7 @@ class TrainingLoop:
         started_s = time.perf_counter()
         self._liveness.validates()
         parts.validation.add(batch.tensors)
-        self._cursor += 1
+        self._cursor = parts.share.after(self._cursor)
         self._liveness.moved(self._cursor)
         if self._validation_is_next():
             self._validating_s += time.perf_counter() - started_s
@@ -309,11 +349,25 @@ class TrainingLoop:
         saving = self._parts.saving
         (saving.save_the_last if the_last else saving.save)(self._position)
 
-    def _end(self, code: int) -> int:
+    def _drop_group(self) -> None:
         if self._in_group:
             self._parts.train_step.drop_group()
             self._in_group = 0
         self._parts.validation.abandon()
+
+    def _end_without(self, lost: ReplicaLost) -> int:
+        """No step can be made whole any more: save the last one, for all to begin again from it."""
+        say = self._parts.reporter.say
+        say(f"⚠️  {lost}: all replicas begin again from step {self._position.step}")
+        self._drop_group()
+        if self._parts.saving.saved_step != self._position.step:
+            self._position.look_at_clock()
+            self._save()
+        self._parts.progress.flush()
+        return EXIT_INTERRUPTED if self._parts.should_stop() else EXIT_TO_BEGIN_AGAIN
+
+    def _end(self, code: int) -> int:
+        self._drop_group()
         if self._parts.saving.saved_step != self._position.step:
             self._position.look_at_clock()
             self._save(the_last=True)

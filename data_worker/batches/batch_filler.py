@@ -25,29 +25,30 @@ class BatchFiller:
         task: DataSide,
         example_of: Callable[[int], Indexed],
         cache: FeatureCache,
-        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
         purity: PurityLook | None = None,
     ):
-        """`take_memory(num_bytes)` gives memory for a batch, where there is a better place for it.
-
-        `purity` looks at the first features that are made, where nobody has proved the task.
-        """
+        """`purity` looks at the first features that are made, where nobody has proved the task."""
         self._purity = purity
         self.task = task
         self._example_of = example_of
         self.cache = cache
-        self._take_memory = take_memory
 
     def fill(
-        self, plan: BatchPlan, features: dict[int, Any], raws: dict[int, Any]
+        self,
+        plan: BatchPlan,
+        features: dict[int, Any],
+        raws: dict[int, Any],
+        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
     ) -> dict[str, np.ndarray]:
         """The batch's arrays. For each row, either its features are known or it has been read.
+
+        `take_memory(num_bytes)` gives memory for them, where there is a better place.
 
         Raises:
             TaskError: the task returned what does not fit its own declaration.
         """
         shape = plan.shape
-        arrays = ArrayBlock(shape.arrays(), self._take_memory)
+        arrays = ArrayBlock(shape.arrays(), take_memory)
         declared = shape.form.arrays
         for name, array in arrays.items():
             array.fill(declared[name].padding)

@@ -1,8 +1,14 @@
-"""Tickets to batches: examples are read ahead in threads, features made a batch at a time."""
+"""Tickets to batches: examples are read ahead in threads, features made a batch at a time.
+
+Of the batches that are asked for, by one model process or by several that share a run's stream, the
+one with the lowest number is made first: it is the one that will be waited for.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import queue
 import threading
 import time
@@ -61,6 +67,7 @@ class _Job:
     features: dict[int, Any]  # row -> known
     read: dict[int, Future[ReadExample]]  # row -> to come
     submitted_s: float
+    take_memory: Callable[[int], np.ndarray | None]
     look_up_ms: float = 0.0
 
     def graphs(self, raws: dict[int, Any]) -> tuple[BatchShape, bool, bool]:
@@ -71,7 +78,7 @@ class _Job:
 
 
 class BatchMaker:
-    """Works on tickets in the order they come; decoding, features and sending overlap."""
+    """Works on tickets, the lowest number first; decoding, features and sending overlap."""
 
     def __init__(
         self,
@@ -97,7 +104,9 @@ class BatchMaker:
         self._max_readers = max_readers
         self._movement = movement
         self._quick: set[tuple[BatchShape, bool, bool]] = set()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        # By number of the batch; of two jobs for one batch, the older first.
+        self._jobs: queue.PriorityQueue[tuple[float, int, _Job | None]] = queue.PriorityQueue()
+        self._job_numbers = itertools.count()
         self._waited_ms = self._worked_ms = 0.0
         self._idle_and_all_ms: deque[tuple[float, float]] = deque(maxlen=_IDLE_OVER_BATCHES)
         self._num_made = 0
@@ -105,14 +114,20 @@ class BatchMaker:
         self._thread = threading.Thread(target=self._run, name="features", daemon=True)
         self._thread.start()
 
-    def submit(self, batch: int, exclusions: Exclusions) -> None:
+    def submit(
+        self,
+        batch: int,
+        exclusions: Exclusions,
+        take_memory: Callable[[int], np.ndarray | None] = lambda num_bytes: None,
+    ) -> None:
         """Begin with a ticket: what is not at hand is asked of the readers at once.
 
+        `take_memory(num_bytes)` gives memory that whoever asks for the batch has a use for.
         It reads no file itself: who calls it has a socket and a launcher to answer.
         """
         submitted_s = time.perf_counter()
         plan = self._plan.batch(batch, exclusions)
-        job = _Job(plan, exclusions.version, {}, {}, submitted_s)
+        job = _Job(plan, exclusions.version, {}, {}, submitted_s, take_memory)
         for row in np.unique(np.concatenate([plan.rows, plan.companions])).tolist():
             if row == FILLER:
                 continue
@@ -122,7 +137,7 @@ class BatchMaker:
             else:
                 job.features[row] = known
         job.look_up_ms = (time.perf_counter() - job.submitted_s) * 1000
-        self._jobs.put(job)
+        self._jobs.put((batch, next(self._job_numbers), job))
 
     @property
     def num_cached(self) -> int:
@@ -130,11 +145,11 @@ class BatchMaker:
         return self._cache.num_entries
 
     def close(self) -> None:
-        self._jobs.put(None)
+        self._jobs.put((math.inf, next(self._job_numbers), None))
 
     def _run(self) -> None:
         free_s = None  # before the first ticket it was not idle: the run had not begun
-        while (job := self._jobs.get()) is not None:
+        while (job := self._jobs.get()[2]) is not None:
             idle_s = time.perf_counter() - free_s if free_s is not None else 0.0
             try:
                 self._on_done(self._make(job, idle_s * 1000))
@@ -163,7 +178,7 @@ class BatchMaker:
         if is_announced:
             self._movement.long_work(True)
         graphs_before = self._task.num_graphs
-        arrays = self._filler.fill(job.plan, job.features, raws)
+        arrays = self._filler.fill(job.plan, job.features, raws, job.take_memory)
         has_compiled = self._task.num_graphs > graphs_before
         done_s = time.perf_counter()
         if is_announced:

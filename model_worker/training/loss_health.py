@@ -24,13 +24,17 @@ class LossHealth:
         # One number for each part, and behind them one for the weight.
         self.in_row = tf.Variable(tf.zeros([len(parts) + 1], tf.int64), trainable=False)
 
-    def note(
+    def wrong_in(
         self, parts: Mapping[str, tf.Tensor], weight: tf.Tensor, batch: Mapping[str, tf.Tensor]
-    ) -> None:
-        """A batch's loss, in the graph that computes it."""
+    ) -> tf.Tensor:
+        """What is wrong in a batch's loss, in the graph that computes it: bool (parts + 1,)."""
         wrong = [~tf.math.is_finite(parts[name]) for name in self._parts]
         wrong.append((tf.reduce_sum(batch[WEIGHT]) > 0.0) & ~(weight > 0.0))
-        self.in_row.assign(tf.where(tf.stack(wrong), self.in_row + 1, 0))
+        return tf.stack(wrong)
+
+    def note(self, wrong: tf.Tensor) -> None:
+        """Count on, in the graph, with what was wrong in the next batch."""
+        self.in_row.assign(tf.where(wrong, self.in_row + 1, 0))
 
     def raise_if_weightless(self, counts: np.ndarray) -> None:
         """`counts` are those of `in_row`.

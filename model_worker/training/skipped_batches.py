@@ -12,21 +12,21 @@ class SkippedBatches:
 
     def __init__(self, path: Path):
         self._path = path
-        self._stretches: list[tuple[int, int]] = []
+        self.stretches: list[tuple[int, int]] = []
         if path.exists():
             end_last_line(path)
             found = sound_records(path, _is_stretch)
-            self._stretches = [(record["first"], record["last"]) for record in found]
+            self.stretches = [(record["first"], record["last"]) for record in found]
 
     def contains(self, batch: int) -> bool:
-        return any(first <= batch <= last for first, last in self._stretches)
+        return any(first <= batch <= last for first, last in self.stretches)
 
     def add(self, first: int, last: int) -> None:
         """Write a stretch down, durably."""
         lines = JsonLines(self._path)
         lines.write({"first": first, "last": last}, durable=True)
         lines.close()
-        self._stretches.append((first, last))
+        self.stretches.append((first, last))
 
 
 def _is_stretch(record: dict) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -73,16 +74,33 @@ def _counters(train_step: TrainStep) -> dict[str, tf.Variable]:
     return own | {"num_applied": train_step.num_applied}
 
 
+def counters_of(train_step: TrainStep) -> dict[str, int | float]:
+    """What is counted beside the arrays."""
+    return {name: each.numpy().item() for name, each in _counters(train_step).items()}
+
+
+def put_back(
+    groups: Mapping[str, Mapping[str, np.ndarray]],
+    counters: Mapping[str, int | float],
+    train_step: TrainStep,
+) -> None:
+    """Give a step the arrays and counters of another, which has the same."""
+    for group, variables in _variables(train_step).items():
+        for name, variable in variables.items():
+            variable.assign(groups[group][name])
+    for name, variable in _counters(train_step).items():
+        variable.assign(tf.constant(counters[name], variable.dtype))
+
+
 def state_of(
     train_step: TrainStep, position: Position, exclusions: list, identity: Identity
 ) -> dict[str, Any]:
     """The JSON beside the arrays."""
-    counters = {name: each.numpy().item() for name, each in _counters(train_step).items()}
     return {
         "identity": identity,
         "position": dataclasses.asdict(position),
         "exclusions": exclusions,
-        "counters": counters,
+        "counters": counters_of(train_step),
     }
 
 
@@ -103,11 +121,7 @@ def restore(checkpoint: Checkpoint, train_step: TrainStep, identity: Identity) -
             )
     _check_fits(checkpoint, train_step)
     _check_is_complete(checkpoint, train_step)
-    for group, variables in _variables(train_step).items():
-        for name, variable in variables.items():
-            variable.assign(checkpoint.groups[group][name])
-    for name, variable in _counters(train_step).items():
-        variable.assign(tf.constant(checkpoint.state["counters"][name], variable.dtype))
+    put_back(checkpoint.groups, checkpoint.state["counters"], train_step)
     return Position(**checkpoint.state["position"])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -51,6 +52,19 @@ class StepSettings:
 
 def _scalar(dtype: tf.DType, name: str, value: float = 0) -> tf.Variable:
     return tf.Variable(tf.constant(value, dtype), trainable=False, name=name)
+
+
+class Found(NamedTuple):
+    """What one batch says: in the graph, all float32.
+
+    gradients: of all players one after the other. weight: what they are divided by, in the end.
+    num_broken: 1.0 if its loss is not finite. log: what the log wants to know, in one vector.
+    """
+
+    gradients: list[tf.Tensor]
+    weight: tf.Tensor
+    num_broken: tf.Tensor
+    log: tf.Tensor
 
 
 def _divisor(weight: tf.Tensor) -> tf.Tensor:
@@ -114,7 +128,8 @@ class TrainStep:
             part = graph(self._accumulate, input_signature=batch and [batch, step])
             self._functions = (part, graph(self._apply_accumulated, input_signature=[number] * 2))
         self._compiles_update = self._can_compile_update()
-        self._updating = (
+        # What a step calls in its graph to move the weights.
+        self.updating = (
             graph(self._update, jit_compile=True) if self._compiles_update else self._update
         )
         self._take_numbers = tf.function(self._read_and_reset, autograph=False)
@@ -193,6 +208,16 @@ class TrainStep:
             for work, specs in traces
         ]
 
+    @property
+    def num_logged(self) -> int:
+        """How many numbers of a batch the log wants to know: sums, and what was wrong in each."""
+        return 2 * (1 + len(self._parts))
+
+    @property
+    def gradient_shapes(self) -> list[tf.TensorShape]:
+        """Of each of `Found.gradients`."""
+        return [self.weights[place].shape for player in self.players for place in player.places]
+
     def drop_group(self) -> None:
         """Forget an unfinished group."""
         self.untrained.put_back()
@@ -245,10 +270,24 @@ class TrainStep:
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
         """-> the gradients of all players one after the other, the batch's weight, 1.0 if broken."""
         self.untrained.note()
+        found = self.found_in(batch, step)
+        self.note_log(found.log)
+        return found.gradients, found.weight, found.num_broken
+
+    def note_log(self, log: tf.Tensor) -> None:
+        """Have the log know of a batch, in the graph."""
+        sums, wrong = tf.split(log, 2)
+        variables = (self._weight_sum, *self._sums.values())
+        for variable, value in zip(variables, tf.unstack(sums), strict=True):
+            variable.assign_add(tf.cast(value, tf.float64))
+        self.health.note(wrong > 0.0)
+
+    def found_in(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> Found:
+        """Forward and backward, in the graph; the untrained state moves with it."""
         with tf.GradientTape(persistent=len(self.players) > 1) as tape:
             parts, weight = measured(self._task, self._model, batch, True, step)
             check_parts(self._task, parts, self._parts)
-            self.health.note(parts, weight, batch)
+            wrong = self.health.wrong_in(parts, weight, batch)
             losses = [
                 tf.add_n([value for name, value in parts.items() if player.owns(name)])
                 for player in self.players
@@ -261,13 +300,12 @@ class TrainStep:
             gradients += self._gradients_for(player, tape, loss)
         # A spoilt batch must not spoil the mean of the others in the log.
         is_finite = tf.math.is_finite(tf.add_n(losses)) & tf.math.is_finite(weight)
-        self._weight_sum.assign_add(tf.where(is_finite, tf.cast(weight, tf.float64), 0.0))
-        for name, value in parts.items():
-            self._sums[name].assign_add(tf.where(is_finite, tf.cast(value, tf.float64), 0.0))
+        sums = tf.stack([weight, *(parts[name] for name in self._parts)])
+        log = tf.concat([tf.where(is_finite, sums, 0.0), tf.cast(wrong, tf.float32)], 0)
         gradients = [tf.cast(gradient, tf.float32) for gradient in gradients]
         if self._settings.loss_scaling:
             gradients = [gradient / per_weight for gradient in gradients]
-        return gradients, weight, 1.0 - tf.cast(is_finite, tf.float32)
+        return Found(gradients, weight, 1.0 - tf.cast(is_finite, tf.float32), log)
 
     def _gradients_for(self, player: Player, tape: tf.GradientTape, loss: tf.Tensor) -> list:
         weights = [self.weights[place] for place in player.places]
@@ -289,7 +327,7 @@ class TrainStep:
     ) -> None:
         self.num_traces += 1
         gradients, weight, num_broken = self._gradients_of(batch, step)
-        self._updating(gradients, weight, num_broken, rate, ema_decay)
+        self.updating(gradients, weight, num_broken, rate, ema_decay)
 
     def _accumulate(self, batch: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.num_traces += 1
@@ -302,7 +340,7 @@ class TrainStep:
     def _apply_accumulated(self, rate: tf.Tensor, ema_decay: tf.Tensor) -> None:
         gradients = [gradient.read_value() for gradient in self._gradients]
         weight, num_broken = self._weight.read_value(), self._num_broken.read_value()
-        self._updating(gradients, weight, num_broken, rate, ema_decay)
+        self.updating(gradients, weight, num_broken, rate, ema_decay)
         self._clear_group()
 
     def _update(
@@ -313,7 +351,10 @@ class TrainStep:
         rate: tf.Tensor,
         ema_decay: tf.Tensor,
     ) -> None:
-        """`num_broken`: the batches of the group whose loss is not finite."""
+        """Move the weights by a group's gradients, in the graph.
+
+        `num_broken`: the batches of the group whose loss is not finite.
+        """
         scale = 1.0 / (_divisor(weight) * self.loss_scale)
         updates, norms = [], []
         remaining = iter(gradients)

@@ -15,8 +15,9 @@ class UntrainedState:
 
     def __init__(self, model: keras.Model):
         found = {id(v): v for v in model.variables if not v.trainable}
+        self.keras_variables: list[keras.Variable] = list(found.values())
         self.variables: dict[str, tf.Variable] = {
-            f"{i:03d}.{v.path.rsplit('/')[-1]}": v.value for i, v in enumerate(found.values())
+            f"{i:03d}.{v.path.rsplit('/')[-1]}": v.value for i, v in enumerate(self.keras_variables)
         }
         self._noted = [tf.Variable(v, trainable=False) for v in self.variables.values()]
         self._is_noted = tf.Variable(False, trainable=False)

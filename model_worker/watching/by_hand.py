@@ -15,12 +15,16 @@ from shared.run.directory import RunDirectory
 from shared.run.event_log import Ended, EventLog, Started
 from shared.status.status_file import StatusWriter
 from shared.status.status_keeper import StatusKeeper
-from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN
 from shared.worker.names import DATA_WORKER, MODEL_WORKER
 from shared.worker.reports import Busy, Metrics, Report, Reporter, Said
 from shared.worker.start import StopFlag
 
-_ENDINGS = {EXIT_FINISHED: "finished", EXIT_INTERRUPTED: "interrupted; the checkpoint is saved"}
+_ENDINGS = {
+    EXIT_FINISHED: "finished",
+    EXIT_INTERRUPTED: "interrupted; the checkpoint is saved",
+    EXIT_TO_BEGIN_AGAIN: "another replica was lost; the checkpoint is saved",
+}
 
 
 class ByHand:
@@ -75,6 +79,8 @@ class ByHand:
         words = f"🏁 Finished. Everything is in {self._run.path}"
         if code == EXIT_INTERRUPTED:
             words = "⏹  Interrupted; the checkpoint is saved. The same command goes on from there"
+        elif code == EXIT_TO_BEGIN_AGAIN:
+            words = "⏹  Another replica was lost; the checkpoint is saved. Start all of them again"
         elif self._config.run.report:  # a stop is to be quick
             leave_report(self._run, self._reporter.say)
         self._reporter.listener = None  # watchers have words of their own for an end

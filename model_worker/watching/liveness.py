@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable
 
 from model_worker.stream.receiver import Receiver
-from shared.worker.contract import CLOSING, COMPILING, SPEAKING, TRAINING, WAITING
+from shared.worker.contract import (
+    CLOSING,
+    COMPILING,
+    SPEAKING,
+    TRAINING,
+    WAITING,
+    WAITING_FOR_REPLICAS,
+)
 from shared.worker.reports import Reporter
 
 _TRAINING_DEADLINE_S = 60.0
@@ -17,6 +24,7 @@ _WAITING_DEADLINE_S = 60.0  # of the receiving thread, which may have to wait fo
 _COMPILING_DEADLINE_S = 1800.0
 _REST_DEADLINE_S = 600.0
 _REPORT_EVERY_S = 1.0
+NO_DEADLINE_S = 0.0
 
 
 class Liveness:
@@ -37,6 +45,11 @@ class Liveness:
         if receiver.num_turns != self._turns_told:
             self._turns_told = receiver.num_turns
             self.moved(cursor)
+
+    def waits_for_replicas(self, cursor: int) -> None:
+        """They have deadlines of their own."""
+        self._enter(WAITING_FOR_REPLICAS, NO_DEADLINE_S)
+        self.moved(cursor)
 
     def compiles(self) -> None:
         self._enter(COMPILING, _COMPILING_DEADLINE_S)

@@ -15,7 +15,9 @@ from model_worker.stream.device_prefetch import DeviceBatch
 from model_worker.stream.receiver import Receiver
 from model_worker.training.state import Position
 from model_worker.training.step import TrainStep
+from model_worker.watching.replica_times import ReplicaTimes
 from model_worker.watching.step_line import step_line
+from model_worker.watching.trained_batch import TrainedBatch
 from shared.config.settings import Config
 from shared.devices.cores import BusyMeter
 from shared.diagnosis.overfitting import FitWatch, Overfitting
@@ -24,7 +26,7 @@ from shared.diagnosis.trend import trend
 from shared.diagnosis.verdict import Measured, Verdict, judge
 from shared.diagnosis.wait_attribution import attribute
 from shared.plan.index import Index
-from shared.plan.plan import FILLER, Plan
+from shared.plan.plan import Plan
 from shared.run.directory import RunDirectory
 from shared.run.json_lines import JsonLines, records_of
 from shared.stream.messages import NOT_SAID
@@ -94,6 +96,7 @@ class ProgressLog:
         self._model_busy: list[float] = []
         self._timings_ms: dict[str, float] = {}
         self._waited_for_ms: dict[str, float] = {}
+        self._exchange: dict[str, Any] = {}
 
     def exclude(self, seconds: float) -> None:
         """Leave a validation or a save out of the time that steps took."""
@@ -130,39 +133,49 @@ class ProgressLog:
 
     def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
         """Note one training batch."""
-        arrays = batch.received.arrays
-        amount = self._task.amount(arrays)
-        self._real_amount += amount.real
-        self._padded_amount += amount.padded
+        self.note(TrainedBatch.of(batch, number, self._task), skipped)
+
+    def note(self, batch: TrainedBatch, skipped: bool = False) -> None:
+        """The same, of a batch that another replica may have trained on."""
+        self._real_amount += batch.real_amount
+        self._padded_amount += batch.padded_amount
         self._num_batches += 1
-        if batch.received.data_busy != NOT_SAID:
-            self._data_busy.append(batch.received.data_busy)
-        for name, value in {**batch.received.timings_ms, "device_copy": batch.copy_ms}.items():
+        if batch.data_busy != NOT_SAID:
+            self._data_busy.append(batch.data_busy)
+        for name, value in batch.timings_ms.items():
             self._timings_ms[name] = self._timings_ms.get(name, 0.0) + value
         if self._audit and not skipped:
-            rows = [int(row) for row in arrays["rows"] if row != FILLER]
             self._audit.write(
                 {
-                    "batch_index": number,
-                    "epoch": self._plan.batch(number).epoch,
-                    "utterances": [self._index.ids[row] for row in rows],
+                    "batch_index": batch.number,
+                    "epoch": self._plan.batch(batch.number).epoch,
+                    "utterances": [self._index.ids[row] for row in batch.rows],
                     "sha256": batch.sha256,
                 }
             )
+
+    def note_exchange(self, exchange_ms: float, others: list[ReplicaTimes]) -> None:
+        """What adding up with the other replicas took since the last step that was logged."""
+        own = max(1, self._num_batches) / (len(others) + 1)
+        told = [each.take() for each in others]
+        for each in told:
+            each["data_wait_ms"] = round(each["data_wait_ms"] / own, 3)
+        self._exchange = {"exchange_ms": round(exchange_ms / own, 3), "other_replicas": told}
 
     def log_step(self, position: Position, rate: float, budget: Budget) -> None:
         """One line of metrics.jsonl; reads the losses from the device."""
         metrics = self._train_step.read_metrics()
         elapsed_s = max(1e-9, time.perf_counter() - self._since_s)
         batches = max(1, self._num_batches)
+        own = batches / self._config.data.num_model_replicas  # which this process trained on
         place = self._plan.layout.place(position.next_batch - 1)
         record: dict[str, Any] = {
             "step": position.step,
             "epoch": place.number // self._plan.batches_per_epoch,
             **{n: round(v, 6) if isinstance(v, float) else v for n, v in metrics.items()},
             "learning_rate": rate,
-            "step_ms": round((elapsed_s * 1000 - self._waited_ms) / batches, 3),
-            "data_wait_ms": round(self._waited_ms / batches, 3),
+            "step_ms": round((elapsed_s * 1000 - self._waited_ms) / own, 3),
+            "data_wait_ms": round(self._waited_ms / own, 3),
             "queue_depth": self._receiver.queue_depth,
             "data_gpu_busy": round(float(np.mean(self._data_busy)), 4) if self._data_busy else None,
             "model_gpu_busy": self._model_busy,
@@ -171,7 +184,8 @@ class ProgressLog:
             "amount_per_s": round(self._real_amount / elapsed_s, 2),
             "unit": self._task.unit,
             "timings_ms": {n: round(v / batches, 3) for n, v in self._timings_ms.items()},
-            "waited_for_ms": {n: round(v / batches, 3) for n, v in self._waited_for_ms.items()},
+            "waited_for_ms": {n: round(v / own, 3) for n, v in self._waited_for_ms.items()},
+            **self._exchange,
             "time": round(time.time(), 3),
         }
         self._metrics.write(_finite(record))

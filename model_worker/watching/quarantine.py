@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from shared.plan.index import Index
@@ -20,7 +21,7 @@ class Quarantine:
         end_last_line(path)
         self._lines = JsonLines(path)
 
-    def add(self, row: int, from_batch: int, reason: str) -> None:
+    def add(self, row: int, from_batch: int, reason: str, until_batch: int | None = None) -> None:
         """Write down, durably, that a row is left out from a batch of the stream on."""
         index = self._index
         self._lines.write(
@@ -32,20 +33,26 @@ class Quarantine:
                 "reason": reason,
                 "row": row,
                 "from_batch": from_batch,
+                **({} if until_batch is None else {"until_batch": until_batch}),
             },
             durable=True,
         )
 
     def exclusions(self) -> list[list[int]]:
-        """[row, from_batch] of everything that failed while training, in order."""
+        """[row, from_batch] of everything that failed while training, in order.
+
+        Of what is not left out for ever, [row, from_batch, until_batch].
+        """
+        names = ("row", "from_batch", "until_batch")
         sound = sound_records(self._path, self._is_sound)
-        return [[each["row"], each["from_batch"]] for each in sound if "from_batch" in each]
+        return [[each[n] for n in names if n in each] for each in sound if "from_batch" in each]
 
     def _is_sound(self, record: dict) -> bool:
         """Whether what it says of the stream, if anything, can be."""
         if "from_batch" not in record:
             return True
-        row, from_batch = record.get("row"), record["from_batch"]
-        if type(row) is not int or type(from_batch) is not int:
+        numbers = record.get("row"), record["from_batch"], record.get("until_batch", sys.maxsize)
+        if not all(type(number) is int for number in numbers):
             return False
-        return 0 <= row < len(self._index) and from_batch >= 0
+        row, from_batch, until_batch = map(int, numbers)
+        return 0 <= row < len(self._index) and 0 <= from_batch < until_batch

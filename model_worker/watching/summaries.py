@@ -27,7 +27,7 @@ _FLUSHED_WITHIN_S = 10.0
 
 _PIPELINE = (
     "step_ms", "data_wait_ms", "queue_depth", "padding_fraction", "amount_per_s", "readers",
-    "cores_busy", "idle_share",
+    "cores_busy", "idle_share", "exchange_ms",
 )  # fmt: skip
 _DEVICES = ("data_gpu_busy", "model_gpu_busy", "model_gpu_memory_mb")
 _NOT_SHOWN = ("step", "time")
@@ -190,6 +190,11 @@ def tidy_names(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """The numbers of a metrics record, each under the heading where TensorBoard shows it."""
     for name, value in record.items():
         if name in _NOT_SHOWN:
+            continue
+        if name == "other_replicas":
+            for place, told in enumerate(value, 1):
+                found = tidy_names(told)
+                yield from ((f"replica {place}/{part.split('/')[-1]}", n) for part, n in found)
             continue
         if isinstance(value, dict):
             for part, number in value.items():

@@ -39,7 +39,12 @@ from shared.run.resume import (
 )
 from shared.run.task_identity import check_same_task
 from shared.status.run_status import RunStatus
-from shared.stream.endpoints import check_endpoint, refuse_if_taken, remove_stale_sockets
+from shared.stream.endpoints import (
+    check_endpoint,
+    endpoint_of_replica,
+    refuse_if_taken,
+    remove_stale_sockets,
+)
 from shared.task.registry import Task
 from shared.worker.contract import EXIT_INTERRUPTED
 from shared.worker.preparation_lines import Prepared
@@ -236,7 +241,8 @@ def _check_endpoint(config: Config) -> None:
     if config.run.endpoint:
         endpoint = check_endpoint(config.run.endpoint, has_keys=bool(config.run.keys))
         if not config.run.prepare_only:  # else it may be another host's
-            refuse_if_taken(endpoint)
+            for rank in range(config.data.num_model_replicas):
+                refuse_if_taken(check_endpoint(endpoint_of_replica(endpoint, rank), has_keys=True))
 
 
 def _announce(config: Config, placement: Placement) -> None:
@@ -246,13 +252,16 @@ def _announce(config: Config, placement: Placement) -> None:
         say_plainly("🎯 Configuring Multi-GPU Mode...")
         gpus = ", ".join(str(gpu.index) for gpu in placement.data_gpus)
         say_plainly(f"   Data Processing GPU: {gpus}")
-        say_plainly(f"   Model Training GPU: {model_gpu.index}")
+        trains = ", ".join(str(gpu.index) for gpu in placement.model_gpus if gpu)
+        say_plainly(f"   Model Training GPU: {trains}")
         for gpu in placement.data_gpus:
             say_plainly(f"   data process: {_place_in_words(gpu)}")
-        say_plainly(f"   model process: {_place_in_words(model_gpu)}")
+        for gpu in filter(None, placement.model_gpus):
+            say_plainly(f"   model process: {_place_in_words(gpu)}")
         say_plainly("✅ Multi-GPU configuration completed successfully")
     say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
-    say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}")
+    each = " for each model GPU" if len(placement.model_gpus) > 1 else ""
+    say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}{each}")
     if not placement.multi_gpu:
         on = _place_in_words(model_gpu) if model_gpu else f"CPU; {_why_no_gpu(config)}"
         say_plainly("   data process: CPU")

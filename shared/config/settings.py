@@ -29,7 +29,11 @@ class DataConfig:
         None,
         "GPU that prepares batches; 0,2 starts one data process on each",
     )
-    model_gpu: int | None = option("int", None, "GPU that trains the model")
+    model_gpu: tuple[int, ...] | int | None = option(
+        "gpus",
+        None,
+        "GPU that trains the model; 1,2 trains one model on both, a replica on each",
+    )
     data_gpu_memory: int = option(
         "int",
         0,
@@ -118,11 +122,23 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_section(self)
+        if len(self.model_gpus) == 1:
+            object.__setattr__(self, "model_gpu", self.model_gpus[0])
 
     @property
     def data_gpus(self) -> tuple[int, ...]:
         """Those named by `data_gpu`, of which there may be one, several or none."""
         return (self.data_gpu,) if isinstance(self.data_gpu, int) else self.data_gpu or ()
+
+    @property
+    def model_gpus(self) -> tuple[int, ...]:
+        """Those named by `model_gpu`, the same."""
+        return (self.model_gpu,) if isinstance(self.model_gpu, int) else self.model_gpu or ()
+
+    @property
+    def num_model_replicas(self) -> int:
+        """How many model processes share the batches of each step."""
+        return max(1, len(self.model_gpus))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,9 +186,9 @@ class TrainingConfig:
     )
     grad_accum: int = option(
         "int",
-        1,
-        "batches that make one optimizer step",
-        minimum=1,
+        0,
+        "batches that make one optimizer step, over all model GPUs (0 = one for each of them)",
+        minimum=0,
         maximum=4096,
         decides="stream",
     )
@@ -388,6 +404,24 @@ class Config:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
     task: Any = dataclasses.field(default_factory=TaskConfig)  # the data side's own options
+
+    def __post_init__(self) -> None:
+        """Settle how many batches a step has: that stays, whatever trains the run later.
+
+        Raises:
+            ConfigError: the model GPUs can't share them evenly.
+        """
+        num_replicas, grad_accum = self.data.num_model_replicas, self.training.grad_accum
+        if not grad_accum:
+            training = dataclasses.replace(self.training, grad_accum=num_replicas)
+            object.__setattr__(self, "training", training)
+        elif grad_accum % num_replicas:
+            fitting = [n for n in range(1, num_replicas + 1) if grad_accum % n == 0]
+            raise ConfigError(
+                f"grad_accum is {grad_accum}, which {num_replicas} model GPUs can't share evenly. "
+                f"Name {' or '.join(map(str, fitting))} with --model-gpu, or give a new run a "
+                f"--grad-accum of {num_replicas} or {2 * num_replicas}."
+            )
 
 
 SECTIONS: dict[str, type] = {

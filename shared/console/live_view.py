@@ -173,8 +173,12 @@ class LiveView:
         return lines
 
     def _queue_line(self, width: int) -> Text:
-        depth, bound = self._status.queue_depth, self._status.buffer_size
-        return _bar("queue", depth / max(1, bound), f" {depth}/{bound}", width)
+        """The queue between the sides; where each replica has its own, the bar is the shortest."""
+        others = (lane.queue_depth for lane in self._status.lanes)
+        depths = [self._status.queue_depth, *(depth for depth in others if depth is not None)]
+        bound = self._status.buffer_size
+        words = " ".join(f" {depth}/{bound}" for depth in depths)
+        return _bar("queue", min(depths) / max(1, bound), words, width)
 
     def _preparing_line(self, width: int) -> list[Text]:
         preparing = self._status.preparing

@@ -42,12 +42,13 @@ def gpus_and_queue(story: RunStory) -> str:
 
     def paint(figure: Figure) -> None:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.4))
-        for side in series.sides(story):
+        both = series.sides(story)
+        for side in both:
             _line(upper, side, unit_s)
         upper.set_ylim(0, 1.02)
         upper.yaxis.set_major_formatter(PercentFormatter(1.0))
         upper.set_ylabel("busy")
-        legend_above(upper, 2)
+        legend_above(upper, len(both))
         if len(clock) > _MOST_POINTS:
             _line(lower, queue, unit_s)
         else:

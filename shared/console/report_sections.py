@@ -182,9 +182,9 @@ def configuration(story: RunStory) -> str:
 
 def changed_options(config: Config) -> list[list[str]]:
     """The options that are not at their defaults."""
-    rows = []
+    rows, defaults = [], Config()
     for name, kind in SECTIONS.items():
-        section_now, section_default = getattr(config, name), kind()
+        section_now, section_default = getattr(config, name), getattr(defaults, name)
         for key, rule in rules_of(kind).items():
             now, default = getattr(section_now, key), getattr(section_default, key)
             if rule.saved and now != default:

@@ -46,11 +46,27 @@ class TimeSpent:
 
 def busy_windows(story: RunStory) -> tuple[Values, Values]:
     """When and how busy: the model GPU's one-second windows, both float64 (windows,)."""
+    return _over_time(story, [numbers(record, "model_gpu_busy") for record in story.steps])
+
+
+def windows_of_others(story: RunStory) -> list[tuple[Values, Values]]:
+    """The same of each further model GPU, where there were several."""
+    found: list[list[list[float]]] = []  # of each step, of each of them, its windows
+    for record in story.steps:
+        told = record.get("other_replicas")
+        each = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+        found.append([numbers(one, "busy") for one in each])
+    return [
+        _over_time(story, [windows[place] if place < len(windows) else [] for windows in found])
+        for place in range(max(map(len, found), default=0))
+    ]
+
+
+def _over_time(story: RunStory, of_each_step: list[list[float]]) -> tuple[Values, Values]:
     when_s: list[float] = []
     share: list[float] = []
     before_s = None
-    for clock_s, record in zip(story.clock_s, story.steps, strict=True):
-        windows = numbers(record, "model_gpu_busy")
+    for clock_s, windows in zip(story.clock_s, of_each_step, strict=True):
         begin_s = clock_s - len(windows) if before_s is None else before_s
         when_s += [
             begin_s + (clock_s - begin_s) * (i + 1) / len(windows) for i in range(len(windows))
@@ -87,9 +103,13 @@ def times_of(story: RunStory, steps: Values) -> Values:
 
 def sides(story: RunStory) -> list[Curve]:
     """How busy both sides were over time, in seconds."""
-    when_s, share = busy_windows(story)
+    device = story.device("model")
     return [
-        Curve(story.device("model"), "model", when_s, share),
+        Curve(device, "model", *busy_windows(story)),
+        *(
+            Curve(f"{device} {place}", SERIES[2 + (place - 1) % (len(SERIES) - 2)], *windows)
+            for place, windows in enumerate(windows_of_others(story), 1)
+        ),
         Curve(
             story.device("data"), "data", np.array(story.clock_s), of_steps(story, "data_gpu_busy")
         ),

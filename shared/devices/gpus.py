@@ -46,6 +46,12 @@ class Placement:
     multi_gpu: bool
     data_gpus: tuple[Gpu, ...]
     model_gpu: Gpu | None
+    further_model_gpus: tuple[Gpu, ...] = ()  # of the replicas after the first
+
+    @property
+    def model_gpus(self) -> tuple[Gpu | None, ...]:
+        """One for each replica; None is the CPU."""
+        return (self.model_gpu, *self.further_model_gpus)
 
     @property
     def mode(self) -> str:
@@ -164,22 +170,23 @@ def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
         )
     for name, index in [
         *(("data_gpu", i) for i in config.data_gpus),
-        ("model_gpu", config.model_gpu),
+        *(("model_gpu", i) for i in config.model_gpus),
     ]:
         if not 0 <= index < len(gpus):
             raise PlacementError(f"Invalid {name}={index}, must be 0-{len(gpus) - 1}")
-    if config.model_gpu in config.data_gpus:
-        other = next(g.index for g in gpus if g.index != config.model_gpu)
+    if shared := [index for index in config.model_gpus if index in config.data_gpus]:
+        other = next(g.index for g in gpus if g.index != shared[0])
         raise PlacementError(
-            f"data_gpu and model_gpu are the same GPU ({config.model_gpu}). Choose two different "
-            f"ones, such as --data-gpu {other} --model-gpu {config.model_gpu}."
+            f"data_gpu and model_gpu are the same GPU ({shared[0]}). Choose two different "
+            f"ones, such as --data-gpu {other} --model-gpu {shared[0]}."
         )
-    for index in (*config.data_gpus, config.model_gpu):
+    for index in (*config.data_gpus, *config.model_gpus):
         check_usable(gpus[index])
     return Placement(
         multi_gpu=True,
         data_gpus=tuple(gpus[index] for index in config.data_gpus),
-        model_gpu=gpus[config.model_gpu],
+        model_gpu=gpus[config.model_gpus[0]],
+        further_model_gpus=tuple(gpus[index] for index in config.model_gpus[1:]),
     )
 
 

@@ -9,6 +9,9 @@ The rules:
                         a file is convicted does not count
   model worker killed   restarted the same way; it continues from its last checkpoint
   model worker fails    the same, but not for the same cause at the same batch again and again
+  a replica ends        of the model worker, in whatever way: replaced as the model worker is. The
+                        others then end by themselves, the first one saved, and are started again
+                        too; that is no death of theirs
   a worker says why     (bad input, a run that can't go on): the run ends with that cause
   model worker ends     0: finished; 130: interrupted and saved; the data workers are stopped
   deadline passed       stack dump, a second later SIGKILL; then as for any death; what the launcher
@@ -23,6 +26,7 @@ The rules:
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 from shared.launching.events_and_actions import (
     Action,
@@ -42,11 +46,12 @@ from shared.launching.events_and_actions import (
     Tell,
 )
 from shared.launching.hang import hang_of, is_unkillable
-from shared.launching.watched_worker import EndCause, WatchedWorker
+from shared.launching.watched_worker import MODEL_ROLES, EndCause, WatchedWorker
 from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
     EXIT_INTERRUPTED,
+    EXIT_TO_BEGIN_AGAIN,
     SPEAKING,
     STANDING_BY,
 )
@@ -61,7 +66,7 @@ _SAME_FAILURES = 3  # of the model worker, one after the other, before it is bel
 
 
 class Supervisor:
-    """Keeps one model worker and any number of data workers alive until the run is over."""
+    """Keeps a model worker, its replicas and any number of data workers alive until the run is over."""
 
     def __init__(
         self,
@@ -69,11 +74,16 @@ class Supervisor:
         model_worker: str,
         max_restarts: int,
         spares: dict[str, str] | None = None,
+        replicas: Sequence[str] = (),
     ):
-        """`spares` names, for data workers that have one, the spare that can take over."""
+        """`spares` names, for data workers that have one, the spare that can take over.
+
+        `replicas` names the model workers beside the first one, which decides for all.
+        """
         self._spares = spares or {}
         self._workers = {name: WatchedWorker("data") for name in data_workers}
         self._workers[model_worker] = WatchedWorker("model")
+        self._workers |= {name: WatchedWorker("replica") for name in replicas}
         self._workers |= {name: WatchedWorker("spare") for name in self._spares.values()}
         self._model = model_worker
         self._max_restarts = max_restarts
@@ -133,14 +143,19 @@ class Supervisor:
             return self._end(Finish(event.status, words), event.now_s)
         if worker.role == "data" and -event.status in CRASH_SIGNALS:
             worker.suspects = tuple(sorted({*worker.suspects, *event.reading}))
-        if worker.role == "data" and event.status == 0:
+        if worker.role in ("data", "replica") and event.status == 0:
             worker.state = "ended"  # the model worker has told it that the run is over
+            return []
+        if worker.role == "replica" and event.status == EXIT_INTERRUPTED:
+            worker.state = "ended"
             return []
         if worker.failure:
             worker.state = "ended"
             code = event.status if event.status in (1, 2) else 1
             return self._end(Finish(code, cause.words, cause.trouble), event.now_s)
-        if worker.role == "model" and worker.same_causes >= _SAME_FAILURES:
+        if worker.role in MODEL_ROLES and event.status == EXIT_TO_BEGIN_AGAIN:
+            return self._begin_again(event.worker, worker, event.now_s)
+        if worker.role in MODEL_ROLES and worker.same_causes >= _SAME_FAILURES:
             worker.state = "ended"
             words = f"{cause.words} ({worker.same_causes} times at the same batch)"
             return self._end(Finish(1, words, cause.trouble), event.now_s)
@@ -166,7 +181,7 @@ class Supervisor:
         elif not model.at_work and not model.failure:
             words = "interrupted while it was starting; there was nothing to save"
             self._ending = Finish(EXIT_INTERRUPTED, words)
-        elif status != EXIT_INTERRUPTED and (
+        elif status not in (EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN) and (
             model.failure or model.phase not in (SPEAKING, CLOSING)
         ):
             cause = model.failure or model.why_it_ended(status)
@@ -180,13 +195,30 @@ class Supervisor:
         if finish := worker.has_died_too_often(name, self._max_restarts):
             worker.state = "ended"
             return self._end(finish, now_s)
+        return self._start_again(name, worker, cause, now_s, worker.delay_s)
+
+    def _begin_again(self, name: str, worker: WatchedWorker, now_s: float) -> list[Action]:
+        """A replica that is well has ended for another's sake: that is no death of its own.
+
+        Where it gets no further by it, however often, something else is wrong.
+        """
+        cause = EndCause(f"{name}: it has lost another replica")
+        worker.in_vain.append(cause)
+        if finish := worker.has_died_too_often(name, self._max_restarts):
+            worker.state = "ended"
+            return self._end(finish, now_s)
+        return self._start_again(name, worker, cause, now_s, 0.0)
+
+    def _start_again(
+        self, name: str, worker: WatchedWorker, cause: EndCause, now_s: float, delay_s: float
+    ) -> list[Action]:
         self.num_restarts += 1
         worker.state = "backing-off"
-        if worker.role == "model":
+        if worker.role in MODEL_ROLES:  # the run that was over for the others goes on
             for other in self._workers.values():
-                if other.state == "ended" and other.role == "data":
+                if other.state == "ended" and other.role in ("data", "replica"):
                     other.state, other.due_s = "backing-off", now_s
-        worker.due_s = now_s + worker.delay_s
+        worker.due_s = now_s + delay_s
         worker.failure = None
         actions = self._ticked(now_s)
         taken_over = any(isinstance(a, TakeOver) and a.worker == name for a in actions)

@@ -24,7 +24,13 @@ from shared.launching.supervisor import Supervisor
 from shared.run.directory import RunDirectory
 from shared.run.event_log import Restarted
 from shared.run.json_lines import records_of
-from shared.stream.endpoints import default_endpoint, remove_socket
+from shared.stream.endpoints import (
+    default_endpoint,
+    endpoint_of_replica,
+    exchange_endpoint,
+    exclusion_endpoint,
+    remove_socket,
+)
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
     RESTART_VARIABLE,
@@ -99,8 +105,18 @@ class TrainingRun:
         self._started_s = machine_s() - (time.time() - started_s)
         self._data_gpus = self._data_worker_gpus()
         self._spare_gpus, spares = self._spares()
+        # Of each model worker its number among the replicas: the first one decides for all.
+        gpus = placement.model_gpus
+        self._ranks = {
+            worker_name(Role.MODEL, rank) if rank else MODEL_WORKER: rank
+            for rank in range(len(gpus))
+        }
         self._supervisor = Supervisor(
-            list(self._data_gpus), MODEL_WORKER, config.run.max_restarts, spares
+            list(self._data_gpus),
+            MODEL_WORKER,
+            config.run.max_restarts,
+            spares,
+            [name for name, rank in self._ranks.items() if rank],
         )
         self._children: dict[str, WorkerProcess] = {}
         self._selector = selectors.DefaultSelector()
@@ -151,7 +167,7 @@ class TrainingRun:
             os.close(wake_read)
             os.close(wake_write)
             self._selector.close()
-            remove_socket(self._config.run.endpoint or default_endpoint(self._config.run.wire_id))
+            self._remove_sockets()
         return RunResult(
             self._finish.exit_code,
             self._finish.cause,
@@ -160,6 +176,14 @@ class TrainingRun:
             self._stopped_at_once,
             self._finish.trouble,
         )
+
+    def _remove_sockets(self) -> None:
+        first = self._config.run.endpoint or default_endpoint(self._config.run.wire_id)
+        if len(self._ranks) > 1:
+            remove_socket(exchange_endpoint(self._config.run.wire_id))
+            remove_socket(exclusion_endpoint(self._config.run.wire_id))
+        for rank in sorted(self._ranks.values(), reverse=True):  # a folder goes with its last file
+            remove_socket(endpoint_of_replica(first, rank))
 
     def stop(self) -> None:
         """End the run as SIGTERM does: the step is finished and saved. For use in `on_report`."""
@@ -246,8 +270,11 @@ class TrainingRun:
                     child.send_signal(signal.SIGKILL)
 
     def _spawn(self, name: str, suspects: tuple[int, ...]) -> None:
-        if name == MODEL_WORKER:
-            role, gpu, command = "model", self._placement.model_gpu, self._model_command
+        if name in self._ranks:
+            rank = self._ranks[name]
+            role, gpu, command = "model", self._placement.model_gpus[rank], self._model_command
+            if rank:
+                command = (*command, "--replica", str(rank))
         else:
             gpus = {**self._data_gpus, **self._spare_gpus}
             role, gpu, command = "data", gpus[name], ("data_worker",)

@@ -12,6 +12,7 @@ from shared.worker.contract import STARTING, status_in_words, trouble_of
 
 RESTART_WINDOW_S = 600.0
 STARTING_S = 180.0
+MODEL_ROLES = ("model", "replica")
 _BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -34,7 +35,8 @@ class EndCause:
 class WatchedWorker:
     """One name of a worker, with whatever processes have borne it."""
 
-    role: Literal["data", "spare", "model"]
+    # A replica is a model worker beside the first one.
+    role: Literal["data", "spare", "model", "replica"]
     state: Literal["backing-off", "running", "dumping", "stopping", "ended"] = "backing-off"
     due_s: float = 0.0  # when the state's own deadline is over
     phase: str = STARTING
@@ -69,7 +71,7 @@ class WatchedWorker:
         if count != self.count:
             self.count, self.moved_s = count, now_s
         # A data worker counts from its own start, the model worker through the run.
-        if count > (self.furthest if self.role == "model" else 0):
+        if count > (self.furthest if self.role in MODEL_ROLES else 0):
             self.in_vain.clear()
         if count > self.furthest:
             self.furthest, self.same_causes = count, 0

@@ -29,7 +29,7 @@ def versions_here() -> dict[str, str]:
 
 def write_environment(run: RunDirectory, placement: Placement) -> None:
     """Write what the run is about to run on into its directory."""
-    gpus = [*placement.data_gpus, *([placement.model_gpu] if placement.model_gpu else [])]
+    gpus = [*placement.data_gpus, *filter(None, placement.model_gpus)]
     versions = versions_here()
     if any(not gpu.fake for gpu in gpus):
         versions |= _gpu_software()
@@ -37,7 +37,7 @@ def write_environment(run: RunDirectory, placement: Placement) -> None:
         "versions": versions,
         "devices": {
             "data": [_device(gpu) for gpu in placement.data_gpus] or ["CPU"],
-            "model": [_device(placement.model_gpu)],
+            "model": [_device(gpu) for gpu in placement.model_gpus],
         },
     }
     write_file(run.environment, json.dumps(environment, indent=2).encode() + b"\n")

@@ -28,6 +28,7 @@ class LaneStatus:
     memory_mb: int = 0
     cached: int = 0  # examples whose features need not be made again
     to_cache: int = 0  # of so many
+    queue_depth: int | None = None  # of a replica after the first: of its own queue
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from shared.diagnosis.trend import trend
 from shared.run.event_log import Ended, Restarted
 from shared.status.presence import own_presence
 from shared.status.run_status import HISTORY_S, LaneStatus, Preparing, RunStatus, StoryLine
-from shared.worker.names import Role, role_of
+from shared.worker.names import Role, number_of, role_of
 from shared.worker.reports import Busy, LineKind, Metrics, Phase, Report
 
 _LOSSES = 400
@@ -119,7 +119,7 @@ class StatusKeeper:
                 if report.share is not None:
                     lane.shares.append(round(report.share, 3))
                 lane.busy = report
-                if report.queue_depth is not None:
+                if report.queue_depth is not None and not _is_further_replica(worker):
                     self._replace(queue_depth=report.queue_depth)
             elif isinstance(report, Metrics):
                 self._take_numbers(report)
@@ -147,8 +147,13 @@ def _lane_status(worker: str, lane: _Lane) -> LaneStatus:
     busy = lane.busy
     return LaneStatus(
         worker, lane.phase, lane.since_s, tuple(lane.shares), busy.memory_mb, busy.cached,
-        busy.to_cache,
+        busy.to_cache, busy.queue_depth if _is_further_replica(worker) else None,
     )  # fmt: skip
+
+
+def _is_further_replica(worker: str) -> bool:
+    """The first one, which has a number no more than an only one has, stands for the run."""
+    return role_of(worker) is Role.MODEL and number_of(worker) > 0
 
 
 def _finite(value: object) -> float | None:

@@ -28,6 +28,29 @@ def default_endpoint(run_id: str) -> str:
     return f"ipc://{_runtime_directory() / name / 'stream'}"
 
 
+def endpoint_of_replica(endpoint: str, rank: int) -> str:
+    """Where batches flow to a replica of the model process, given that of the first one (rank 0).
+
+    Beside the first one's file, or on the port that comes so many after its own.
+    """
+    if not rank:
+        return endpoint
+    if endpoint.startswith("ipc://"):
+        return f"{endpoint}-{rank}"
+    address, _, port = endpoint.rpartition(":")
+    return f"{address}:{int(port) + rank}"
+
+
+def exchange_endpoint(run_id: str) -> str:
+    """Where the replicas of a run on one machine add up what they compute: always a private socket."""
+    return f"{default_endpoint(run_id)}.sums"
+
+
+def exclusion_endpoint(run_id: str) -> str:
+    """Where they agree on what is left out."""
+    return f"{default_endpoint(run_id)}.words"
+
+
 def _runtime_directory() -> Path:
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         if base and os.path.isdir(base) and os.access(base, os.W_OK):
@@ -160,7 +183,9 @@ def take_endpoint(endpoint: str) -> int | None:
 
 def remove_stale_sockets() -> None:
     """Remove what runs of this user that were killed, launcher and all, have left behind."""
-    for socket_path in _runtime_directory().glob("*/stream"):
+    for socket_path in _runtime_directory().glob("*/stream*"):
+        if socket_path.suffix == ".lock":
+            continue
         try:
             is_old = time.time() - socket_path.parent.stat().st_mtime > _STALE_AFTER_S
         except OSError:

@@ -16,12 +16,15 @@ RECORD_VARIABLE = "TANDEM_READING_FD"  # memory in which it notes what it decode
 SUSPECTS_VARIABLE = "TANDEM_SUSPECTS"  # rows that the one before it was decoding at its crash
 
 EXIT_FINISHED, EXIT_INTERRUPTED = 0, 130
+EXIT_TO_BEGIN_AGAIN = 75  # of a replica of the model process that is well, but has lost another
 
 # Phases that the launcher knows the meaning of; any other name is only shown.
 STARTING = "starting"
 COMPILING = "compiling"
 TRAINING, SERVING = "training", "serving"  # at work: how busy a side is says all about it
 WAITING = "waiting for data"  # the model worker's, between two batches
+# A replica's, of the model process: as long as the others take, which are watched themselves.
+WAITING_FOR_REPLICAS = "waiting for the other replicas"
 STANDING_BY = "standing by"  # of a spare that could take over at once
 SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
 

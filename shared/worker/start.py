@@ -83,10 +83,10 @@ def fix_gpu(role: str, flags: argparse.Namespace, config: Config) -> str:
     own, from --gpu or the run's configuration.
     """
     started_by_launcher = ROLE_VARIABLE in os.environ
-    configured = next(iter(config.data.data_gpus), None)
+    configured = config.data.data_gpus if role == "data" else config.data.model_gpus
     wanted = flags.gpu
-    if wanted is None:
-        wanted = configured if role == "data" else config.data.model_gpu
+    if wanted is None and configured:
+        wanted = configured[getattr(flags, "replica", 0)]
     if not started_by_launcher:
         gpus = list_gpus(config.run.fake_gpus)
         if wanted is not None and not 0 <= wanted < len(gpus):

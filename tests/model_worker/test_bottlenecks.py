@@ -153,10 +153,10 @@ def pipeline(folder, config, index, task, link_pause_s):
         make_memory = None if link_pause_s else parts.memory
         socket = ClientSocket(endpoint, "run", context, make_memory=make_memory)
         data_server = serving.DataServer(
-            socket,
+            [socket],
             parts.hello("data_worker-0", "0"),
             parts.batch_maker(
-                outbox.put, movement, ReadingRecord(), None, socket.take_memory, lambda: busy.share or 0.0
+                outbox.put, movement, ReadingRecord(), cores_busy=lambda: busy.share or 0.0
             ),
             outbox, reporter, movement, busy, stop.is_set, len(index),
         )  # fmt: skip

@@ -1,22 +1,25 @@
 """The outer loop: when a run ends by itself, when it goes back, and how long its silence may be."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 
 from model_worker import training_loop
 from model_worker.checkpoints.files import NotFiniteError
+from model_worker.replicas.exchange import ReplicaLost
 from model_worker.saving import Saving
+from model_worker.stream.share import Share
 from model_worker.training import state as training_state
 from model_worker.training.roll_backs import RollBack
 from model_worker.training.schedule import Schedule
 from model_worker.training.state import Position
 from model_worker.training_loop import TrainingLoop
 from model_worker.watching import liveness
-from shared.config.settings import Config, TrainingConfig
+from shared.config.settings import Config, DataConfig, TrainingConfig
 from shared.plan.stream_layout import StreamLayout
 from shared.task import Array, BatchForm, BatchShape
-from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
+from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN
 from shared.worker.want_of_memory import BatchTooLarge
 
 STEP_S, VALIDATION_BATCH_S = 0.5, 0.2
@@ -70,7 +73,7 @@ class Story:
             config=Config(training=training), receiver=self.receiver, prefetch=self.prefetch,
             plan=SimpleNamespace(layout=layout, num_validation_batches=num_validation,
                                  shape=lambda n: (1, 2, 3)),
-            train_step=self, validation=self.validation, schedule=Schedule(1e-3, total),
+            share=Share(layout), team=None, train_step=self, validation=self.validation, schedule=Schedule(1e-3, total),
             progress=progress, skipped=SimpleNamespace(contains=lambda n: False),
             reporter=SimpleNamespace(
                 say=self.said.append, phase=lambda *phase: self.phases.append(phase),
@@ -248,3 +251,55 @@ def test_a_batch_without_room_is_named_whether_it_is_trained_or_validated(story)
             told.loop.run()
         frames = 100 if part == "train_step" else 102
         assert f"at a batch of 8 rows of {frames} frames. --batch-size 4" in str(caught.value)
+
+
+class Team:
+    """Other replicas, which are there for so many steps."""
+
+    others: list = []  # noqa: RUF012
+
+    def __init__(self, told, num_steps, on_wait_after=()):
+        self.told, self.num_steps, self.waits_at = told, num_steps, on_wait_after
+        self.places = []
+
+    def train(self, batch, number, step, place, word, is_last, on_wait):
+        self.places.append((number, place, is_last))
+        if step in self.waits_at:
+            on_wait()
+        if step >= self.num_steps:
+            raise ReplicaLost("replica 1 is gone")
+        self.told.work("trained", 0.1)
+        return []
+
+    def take_exchange_ms(self):
+        return 0.0
+
+
+def of_a_team(told, num_steps, **settings):
+    """The loop of a first replica of two, with four batches in a step."""
+    training = dataclasses.replace(told.parts.config.training, grad_accum=4)
+    data = DataConfig(data_gpu=0, model_gpu=(1, 2))
+    told.parts.config = Config(data=data, training=training)
+    told.parts.share = Share(told.parts.plan.layout, 0, 2)
+    told.parts.team = Team(told, num_steps, **settings)
+    told.parts.train_step.drop_group = lambda: told.did.append("dropped")
+    told.parts.progress.note_exchange = lambda *_: None
+    return TrainingLoop(told.parts, told.position)
+
+
+def test_a_replica_that_is_lost_costs_no_more_than_the_step_under_way(story):
+    told = story(TrainingConfig(validate_every=0, checkpoint_every=0), total=40)
+    loop = of_a_team(told, 3)
+    assert loop.run() == EXIT_TO_BEGIN_AGAIN
+    assert told.position.step == 3 and told.position.next_batch == 12
+    assert told.did[-2:] == ["dropped", "saved 3"]
+    assert told.parts.team.places[:4] == [(0, 0, False), (2, 2, True), (4, 0, False), (6, 2, True)]
+    assert "replica 1 is gone: all replicas begin again from step 3" in told.said[-1]
+
+
+def test_a_stop_while_the_others_are_waited_for_drops_the_step(story):
+    told = story(TrainingConfig(validate_every=0, checkpoint_every=0), total=40)
+    loop = of_a_team(told, 9, on_wait_after=(2,))
+    told.parts.should_stop = lambda: told.position.step == 2 and len(told.parts.team.places) > 4
+    assert loop.run() == EXIT_INTERRUPTED
+    assert told.position.step == 2 and told.did[-2:] == ["dropped", "saved 2"]

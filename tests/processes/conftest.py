@@ -116,6 +116,9 @@ class Runs:
         "--deterministic", "--audit", "--samples", "0", "--no-report",
     )  # fmt: skip
 
+    # Further ones, of a run whose steps have two batches.
+    pairs = ("--max-steps", "8", "--batch-size", "3", "--validate-every", "4", "--grad-accum", "2")
+
     def __init__(self, folder: Path, corpus: Path, cache: Path):
         self.folder = folder
         self.corpus = corpus
@@ -259,6 +262,15 @@ def checkout(runs, small_corpus):
     (model,) = (code for code in blocks(OWN_MODEL, "python") if "class Model(ModelSide)" in code)
     (runs.folder / "my_model.py").write_text(model, encoding="utf-8")
     return runs
+
+
+@pytest.fixture(scope="session")
+def in_pairs(tmp_path_factory, small_corpus, index_cache):
+    """The same with two batches in each step: what two replicas must equal."""
+    runs = Runs(tmp_path_factory.mktemp("p"), small_corpus, index_cache)
+    runs.finish("run", *runs.pairs)
+    yield runs
+    runs.end_all()
 
 
 @pytest.fixture(scope="session")

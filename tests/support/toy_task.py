@@ -61,6 +61,17 @@ class ToyGan(ModelSide):
         return keras.optimizers.Adam(1e-2) if player == "generator" else None
 
 
+class OneLoss(ModelSide):
+    """The least that a task can be."""
+
+    def build(self, facts):
+        return keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+
+    def losses(self, model, batch, training, step):
+        error = tf.reduce_mean(tf.square(model(batch["x"]) - batch["y"]), axis=1)
+        return {"loss": tf.reduce_sum(error * batch["weight"])}
+
+
 def toy(task=ToyGan, seed=3):
     """The task and its model, the same each time."""
     keras.utils.set_random_seed(seed)

@@ -27,7 +27,7 @@ def suggest(examined: ExaminedSpeech, split: np.ndarray, data: DataConfig, gpus:
     num_frames = np.array([found.num_frames for found in examined.usable])
     # Silence is added to both ends of a text.
     num_symbols = np.array([len(found.symbols) + 2 for found in examined.usable])
-    wanted = data.model_gpu if data.model_gpu is not None else 0
+    wanted = data.model_gpus[0] if data.model_gpus else 0
     gpu = next((gpu for gpu in gpus if gpu.index == wanted and gpu.memory_mb), None)
     batch_size = data.batch_size or DataConfig().batch_size
     buffer_size = data.pipeline_buffer_size

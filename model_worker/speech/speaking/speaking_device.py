@@ -15,7 +15,7 @@ def fix_speaking_device(config: Config, say: Callable[[str], None]) -> str:
     """Settle this process's device before TensorFlow is imported; returns cpu or gpu."""
     is_fake = config.run.fake_gpus or os.environ.get(FAKE_GPUS_VARIABLE)
     gpus = [] if is_fake else _usable_gpus(say)
-    wanted = config.data.model_gpu or 0
+    wanted = config.data.model_gpus[0] if config.data.model_gpus else 0
     gpu = next((gpu for gpu in gpus if gpu.index == wanted), gpus[0] if gpus else None)
     if config.data.model_gpu is not None and not is_fake and (not gpu or gpu.index != wanted):
         place = f"GPU {gpu.index}" if gpu else "the CPU"

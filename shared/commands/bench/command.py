@@ -100,6 +100,8 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
     if flags.task is not None:
         flags.values.setdefault("run", {})["task"] = flags.task
     config = resolve_config(flags)
+    if config.data.num_model_replicas > 1:
+        raise ConfigError("bench measures one model GPU. Name one with --model-gpu.")
     in_file = read_values(Path(flags.config)) if flags.config else {}
     if not any("cache" in values.get("data", {}) for values in (flags.values, in_file)):
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, cache="off"))

@@ -39,7 +39,7 @@ def sides(tmp_path):
         stack.callback(server.close)
         reporter = Reporter(None)
         loop = DataServer(
-            ClientSocket(server.endpoint, "run", context), HELLO, NoMaker(), Outbox(),
+            [ClientSocket(server.endpoint, "run", context)], HELLO, NoMaker(), Outbox(),
             reporter, Movement(reporter), BusyMeter(), lambda: False, num_examples=24,
         )  # fmt: skip
         yield server, loop

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
-from toy_task import FORM, ToyGan, toy, toy_batch
+from toy_task import FORM, OneLoss, ToyGan, toy, toy_batch
 
 from model_worker.checkpoints.store import CheckpointStore
 from model_worker.training.built_model import built_model
@@ -19,7 +19,6 @@ from model_worker.training.state import Position, groups_of, restore, state_of
 from model_worker.training.step import StepSettings, TrainStep
 from model_worker.training.validation import Validation
 from shared.errors import CheckpointError, TaskError
-from shared.task import ModelSide
 
 SIGNATURE = FORM.signature()
 IDENTITY = {"index": "f" * 64}
@@ -244,17 +243,6 @@ def test_a_validation_changes_nothing_and_is_judged_by_what_the_task_says():
     assert judged == validation.last["val_generator/l1"] == validation.last[validation.judged_by]
     assert len(seen) == 2 and len(validation.last) == 5
     assert_same(everything(step), before)
-
-
-class OneLoss(ModelSide):
-    """The least that a task can be."""
-
-    def build(self, facts):
-        return keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
-
-    def losses(self, model, batch, training, step):
-        error = tf.reduce_mean(tf.square(model(batch["x"]) - batch["y"]), axis=1)
-        return {"loss": tf.reduce_sum(error * batch["weight"])}
 
 
 def test_a_task_with_one_loss_and_no_more_is_trained_and_judged_by_it():

@@ -20,6 +20,6 @@ def test_a_run_whose_data_falls_apart_is_stopped():
 
 def test_an_example_that_is_reported_for_several_batches_counts_once():
     exclusions = Exclusions(((3, 10), (3, 5), (4, 7)))
-    bad = BadExamples(exclusions.first_batch, 100, 0.03)
+    bad = BadExamples(exclusions.rows, 100, 0.03)
     assert not bad.add(3, "") and bad.add(9, "") and not bad.add(9, "")
     bad.raise_if_too_many()

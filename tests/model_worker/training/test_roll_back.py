@@ -135,9 +135,9 @@ class Training:
         self._over, self._context = threading.Event(), zmq.Context()
         socket = ClientSocket(endpoint, "run", self._context)
         server = serving.DataServer(
-            socket,
+            [socket],
             parts.hello("data_worker-0", tf.__version__),
-            parts.batch_maker(outbox.put, movement, ReadingRecord(), None, socket.take_memory),
+            parts.batch_maker(outbox.put, movement, ReadingRecord()),
             outbox, self.story, movement, BusyMeter(), self._over.is_set, len(index),
         )  # fmt: skip
         self._thread = threading.Thread(target=server.serve, daemon=True)

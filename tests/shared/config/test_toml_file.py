@@ -177,6 +177,11 @@ def configs(draw):
         task["min_seconds"] = 0.0
     if layer["training"]["deterministic"]:
         layer["training"]["max_minutes"] = 0.0
+    training, model_gpu = layer["training"], layer["data"]["model_gpu"]
+    if training["grad_accum"] and isinstance(model_gpu, tuple):  # they share a step's batches
+        training["grad_accum"] = (
+            min(4096, training["grad_accum"]) // len(model_gpu) * len(model_gpu)
+        )
     return build_config(layer)
 
 

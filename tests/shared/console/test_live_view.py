@@ -238,3 +238,12 @@ def test_a_device_that_does_not_say_how_busy_it_is_is_not_idle(draw):
     told = [("model_worker", Busy(None, queue_depth=3))] * 30
     (line,) = [line for line in draw(80, *told).splitlines() if "model GPU" in line]
     assert "– %" in line and "– MB" in line and "0 %" not in line and "p5/p50 –" in line
+
+
+def test_each_replica_has_a_lane_and_its_own_queue(draw):
+    reports = [*a_run(), ("model_worker-1", Busy(0.5, memory_mb=700, queue_depth=8)),
+               ("model_worker-1", Phase("waiting for the other replicas", 0.0))]  # fmt: skip
+    shown = draw(120, *reports)
+    assert "model GPU 1" in shown and "700 MB" in shown
+    assert "waiting for the other replicas" in shown
+    assert re.search(r"queue +█+░+ 34/50  8/50", shown), shown

@@ -9,8 +9,9 @@ import pytest
 
 from shared.config.settings import Config, DataConfig, RunConfig
 from shared.config.toml_file import write_config
+from shared.console import report_series
 from shared.console.leave_report import leave_report
-from shared.console.report import write_report
+from shared.console.report import report_page, write_report
 from shared.console.report_samples import samples_section
 from shared.console.run_story import read_run
 from shared.devices.gpus import Gpu, Placement
@@ -269,3 +270,13 @@ def test_overfitting_is_named_with_what_helps_and_a_run_that_gains_is_left_in_pe
     page = write_report(run.path).read_text("utf-8")
     assert "Overfitting: no better validation since step 20 (4 of them)" in page
     assert "--early-stopping 3" in page
+
+
+def test_each_model_gpu_has_a_line_of_its_own(run):
+    others = [{"data_wait_ms": 1.0, "busy": [0.5], "queue_depth": 3}, "not one", {"busy": "none"}]
+    records = [step_record(step, START_S + step, other_replicas=others) for step in range(1, 5)]
+    run.metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
+    story = read_run(run.path)
+    (_, share), (_, nothing) = report_series.windows_of_others(story)
+    assert share.tolist() == [0.5] * 4 and nothing.tolist() == []
+    assert "model GPU 1" in report_page(story)

@@ -29,14 +29,17 @@ from shared.launching.watched_worker import RESTART_WINDOW_S
 from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
+    EXIT_TO_BEGIN_AGAIN,
     SPEAKING,
     STANDING_BY,
     WAITING,
+    WAITING_FOR_REPLICAS,
     status_in_words,
 )
 from shared.worker.reports import Cause, Convicted, Failure, Phase, Progress
 
 DATA, MODEL, SPARE = "data_worker-0", "model_worker", "data_spare-0"
+SECOND = "model_worker-1"  # a replica
 
 
 def reported(worker, kind, now_s, text="", deadline_s=0.0, count=0, will_pass=False):
@@ -719,3 +722,70 @@ def test_even_impossible_events_bring_at_most_one_end_and_no_start_after_it(stor
         for action in supervisor.handle(event):
             assert not finished
             finished |= isinstance(action, Finish)
+
+
+def with_a_replica(max_restarts=10):
+    supervisor = Supervisor([DATA], MODEL, max_restarts, replicas=[SECOND])
+    assert supervisor.handle(Ticked(0.0)) == [Spawn(DATA), Spawn(MODEL), Spawn(SECOND)]
+    for name in (DATA, MODEL, SECOND):
+        supervisor.handle(reported(name, "progress", 0.5, count=1))
+    return supervisor
+
+
+@pytest.mark.parametrize(("dead", "well"), [(SECOND, MODEL), (MODEL, SECOND)])
+def test_replicas_that_end_because_one_died_are_started_again_and_have_not_died(dead, well):
+    supervisor = with_a_replica(max_restarts=1)
+    for now_s in (5.0, 1000.0):
+        supervisor.handle(reported(MODEL, "progress", now_s - 1, count=int(now_s)))
+        supervisor.handle(reported(SECOND, "progress", now_s - 1, count=int(now_s)))
+        actions = supervisor.handle(Exited(dead, -signal.SIGKILL, now_s))
+        assert actions == [Replace(dead, f"{dead}: killed by SIGKILL"), Spawn(dead)]
+        actions = supervisor.handle(Exited(well, EXIT_TO_BEGIN_AGAIN, now_s + 1))
+        assert actions == [Replace(well, f"{well}: it has lost another replica"), Spawn(well)]
+
+
+def test_replicas_that_only_lose_each_other_end_the_run():
+    supervisor = with_a_replica(max_restarts=2)
+    for now_s in (5.0, 6.0):
+        assert Spawn(MODEL) in supervisor.handle(Exited(MODEL, EXIT_TO_BEGIN_AGAIN, now_s))
+    actions = supervisor.handle(Exited(MODEL, EXIT_TO_BEGIN_AGAIN, 7.0))
+    assert without_words(actions) == [AskToStop(DATA), AskToStop(SECOND)]
+    supervisor.handle(Exited(DATA, 0, 8.0))
+    (finish,) = supervisor.handle(Exited(SECOND, 130, 8.0))
+    assert finish.exit_code == 1 and "lost another replica" in finish.cause
+
+
+def test_a_stop_reaches_the_first_replica_alone_until_it_has_saved():
+    supervisor = with_a_replica()
+    assert supervisor.handle(StopAsked(5.0)) == [AskToStop(MODEL)]
+    assert supervisor.handle(Exited(SECOND, 130, 6.0)) == []
+    assert supervisor.handle(Exited(MODEL, 130, 7.0)) == [AskToStop(DATA)]
+    (finish,) = supervisor.handle(Exited(DATA, 0, 8.0))
+    assert finish == Finish(130, "interrupted; the checkpoint is saved")
+
+
+def test_a_replica_that_was_told_of_the_end_is_not_replaced_unless_the_run_goes_on():
+    supervisor = with_a_replica()
+    assert supervisor.handle(Exited(SECOND, 0, 5.0)) == []
+    actions = supervisor.handle(Exited(MODEL, -signal.SIGKILL, 6.0))
+    assert without_words(actions) == [Spawn(MODEL), Spawn(SECOND)]
+
+
+def test_replicas_that_wait_for_each_other_for_ever_are_found():
+    supervisor = with_a_replica()
+    for name in (MODEL, SECOND):
+        supervisor.handle(reported(name, "phase", 1.0, WAITING_FOR_REPLICAS, 0.0))
+    for now_s in range(2, 62):
+        for name in (MODEL, SECOND):
+            supervisor.handle(reported(name, "progress", now_s, count=1))
+        assert supervisor.handle(Ticked(float(now_s))) == []
+    actions = supervisor.handle(Ticked(62.5))
+    assert DumpStack(MODEL) in actions and DumpStack(SECOND) not in actions
+
+
+def test_a_replica_that_waits_for_one_that_saves_is_left_alone():
+    supervisor = with_a_replica()
+    supervisor.handle(reported(MODEL, "phase", 1.0, "saving", 600.0))
+    supervisor.handle(reported(SECOND, "phase", 1.0, WAITING_FOR_REPLICAS, 0.0))
+    for now_s in range(2, 150):
+        assert supervisor.handle(Ticked(float(now_s))) == []

@@ -396,11 +396,16 @@ def test_the_layout_in_closed_form_equals_the_stream_written_out(every, held_out
 
 
 @settings(deadline=None)
-@given(entries=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=20))
+@given(
+    entries=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 20), st.integers(21, 30) | st.none()),
+        max_size=20,
+    ),
+)
 def test_exclusions_are_versioned_and_survive_json(entries):
     exclusions, history = Exclusions(), [Exclusions()]
-    for row, from_batch in entries:
-        added = exclusions.with_added(row, from_batch)
+    for row, from_batch, until_batch in entries:
+        added = exclusions.with_added(row, from_batch, until_batch)
         if added is not exclusions:
             history.append(added)
         exclusions = added
@@ -409,12 +414,15 @@ def test_exclusions_are_versioned_and_survive_json(entries):
     restored = Exclusions.from_json(json.loads(json.dumps(exclusions.to_json())))
     assert restored == exclusions
     for row in range(10):
-        first = min((at for excluded, at in entries if excluded == row), default=None)
-        for batch in range(21):
-            assert restored.excludes(row, batch) == (first is not None and batch >= first)
+        spans = [range(at, until or 100) for excluded, at, until in entries if excluded == row]
+        for batch in range(40):
+            assert restored.excludes(row, batch) == any(batch in span for span in spans)
 
 
-@pytest.mark.parametrize("value", [None, {}, "12", [[1]], [[1, -1]], [[1.0, 2]], [[True, 2]], [3]])
+@pytest.mark.parametrize(
+    "value",
+    [None, {}, "12", [[1]], [[1, -1]], [[1.0, 2]], [[True, 2]], [3], [[1, 2, 2]], [[1, 2, 3, 4]]],
+)
 def test_exclusions_that_are_none_are_refused(value):
     with pytest.raises(ProtocolError, match="expected"):
         Exclusions.from_json(value)

@@ -1,0 +1,127 @@
+"""What every model process of a run is made of, be it the only one or one replica of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from model_worker.stream.admission import Expected
+from model_worker.stream.receiver import Agreement, Receiver
+from model_worker.stream.share import Share
+from model_worker.stream.ticket_ledger import TicketLedger
+from model_worker.training.built_model import built_model
+from model_worker.training.precision import precision_of
+from model_worker.training.shared_step import SharedStep
+from model_worker.training.step import StepSettings, TrainStep
+from shared.config.settings import Config
+from shared.plan.exclusions import Exclusions
+from shared.plan.index import Index
+from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint
+from shared.run.directory import RunDirectory
+from shared.run.task_identity import read_identity
+from shared.stream.array_block import ALIGNMENT_BYTES
+from shared.stream.codec import MAX_ARRAYS
+from shared.stream.keys import ServerKeys
+from shared.stream.sockets import ServerSocket
+from shared.task.model_side import Facts
+from shared.task.registry import Task
+from shared.worker.reports import Reporter
+from shared.worker.start import StopFlag, busy_meter
+
+
+class ModelParts:
+    """Index, plan, task and device of a run, and what is built from them."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: Config,
+        endpoint: str,
+        keys: ServerKeys | None,
+        device_kind: str,
+        reporter: Reporter,
+        should_stop: StopFlag,
+        rank: int = 0,
+    ):
+        """`endpoint` is where batches come in; `rank` numbers the replicas, from the first one's 0."""
+        self._run = run
+        self._config = config
+        self._run_id = config.run.wire_id
+        self._endpoint = endpoint
+        self._keys = keys
+        self._busy = busy_meter(device_kind)
+        self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
+        self._precision = precision_of(config.model.precision, device_kind)
+        self._reporter = reporter
+        self._should_stop = should_stop
+        self._index = Index.load(run.index)
+        self._plan = plan_of(config, self._index)
+        self._num_replicas = config.data.num_model_replicas
+        self._share = Share(self._plan.layout, rank, self._num_replicas)
+        self._task_found = Task.of(config.run.task)
+        self._task = self._task_found.model_side()(config)
+        self._signature = self._task_found.form().signature()
+
+    def _seed(self) -> None:
+        keras.utils.set_random_seed(self._config.training.seed)
+        if self._config.training.deterministic:
+            tf.config.experimental.enable_op_determinism()
+
+    def _build_model(self) -> keras.Model:
+        self._precision.settle()
+        return built_model(self._task, Facts(self._index, self._config))
+
+    def _make_step(self, model: keras.Model) -> TrainStep:
+        training, model_config = self._config.training, self._config.model
+        settings = StepSettings(
+            # Replicas add their batches up elsewhere.
+            grad_accum=training.grad_accum if self._num_replicas == 1 else 1,
+            weight_decay=training.weight_decay,
+            gradient_clip=training.gradient_clip,
+            muon=training.optimizer == "muon",
+            xla=model_config.xla,
+            loss_scaling=self._precision.loss_scaling,
+        )
+        return TrainStep(model, self._task, self._signature, settings)
+
+    def _make_shared(self, train_step: TrainStep) -> SharedStep:
+        return SharedStep(train_step, self._task, self._signature, self._config.model.xla)
+
+    def _open_receiver(
+        self,
+        first_batch: int,
+        end_batch: int | None,
+        exclusions: Exclusions,
+        on_exclusion: Callable[[int, int, str], None],
+        agreement: Agreement | None = None,
+    ) -> Receiver:
+        """A receiver of this replica's batches from one on, not started yet."""
+        config, plan, index = self._config, self._plan, self._index
+        ledger = TicketLedger(
+            limit=config.data.pipeline_buffer_size,
+            byte_budget=config.data.buffer_megabytes << 20,
+            nbytes_of=plan.nbytes,
+            first_batch=first_batch,
+            end_batch=end_batch,
+            exclusions_version=exclusions.version,
+            after=self._share.after,
+        )
+        expected = Expected(
+            run=self._run_id,
+            index_fingerprint=index.fingerprint,
+            plan_fingerprint=settings_fingerprint(config, plan),
+            device_kind=data_device_kind(config),
+            num_rows=len(index),
+            tensorflow=tf.__version__,
+            recipe=read_identity(self._run).recipe,
+        )
+        largest = max(shape.nbytes for shape in plan.buckets)
+        socket = ServerSocket(
+            self._endpoint,
+            self._run_id,
+            keys=self._keys,
+            max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
+        )
+        return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion, agreement)
