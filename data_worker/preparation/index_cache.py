@@ -20,7 +20,7 @@ from shared.task import DataSide, LeftOut
 
 ENTRIES_KEPT = 20
 # Raise this when the preparation finds something else in the same files.
-PREPARATION_VERSION = 2
+PREPARATION_VERSION = 3
 
 
 def cache_folder(fallback: Path) -> Path | None:

@@ -19,21 +19,25 @@ FRONTENDS = ("phonemes", "characters")
 MARKS = ",.!?;:—…"
 # Punctuation of other scripts, and the look-alikes of ours.
 _MARK_OF = {mark: mark for mark in MARKS} | dict(
-    zip("،、，﹐؛；。．｡।॥۔؟？！：–―‒¡¿;·՝։", ",,,,;;......??!:———!?;;,.", strict=True)
+    zip("،、，﹐؛；。．｡।॥۔؟？！：–―‒⸺⸻﹘¡¿;·՝։", ",,,,;;......??!:——————!?;;,.", strict=True)
 )
-_CLOSING = "\"'”’»›)]}」』》〉）"
-_OPENING = "\"'“‘«‹([{「『《〈（¿¡"
+# What opens a quotation in one language closes it in another: “…”, „…“, »…«, «…».
+_QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉〝〞〟｢｣＂＇❝❞❛❜״"
+_CLOSING = _QUOTES + ")]}）］｝】"
+_OPENING = _QUOTES + "([{（［｛【¿¡"
 _WIDE = "、，。．｡！？：；।॥。…"  # ends a clause without a space after it
+_MARKS_RE, _CLOSING_RE = re.escape("".join(_MARK_OF)), re.escape(_CLOSING)
 _BREAK = re.compile(
-    rf"\s*([{re.escape(''.join(_MARK_OF))}]+)([{re.escape(_CLOSING)}]*)(?=\s|$)"
-    rf"|\s*([—–―{_WIDE}]+)[{re.escape(_CLOSING)}]*|\s+(--?)(?=\s)|\s*(--+)\s*|\s*(\.\.\.+)"
+    rf"\s*([{_MARKS_RE}]+(?:[{_CLOSING_RE}]+[{_MARKS_RE}]+)*)([{_CLOSING_RE}]*)(?=\s|$)"
+    rf"|\s*([—–―‒⸺⸻﹘{_WIDE}]+)[{_CLOSING_RE}]*|\s+(--?)(?=\s)|\s*(--+)\s*|\s*(\.\.\.+)"
 )
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'“‘-])(?:[A-Za-z]|(?:[A-Za-z]\.)+[A-Za-z]|Mr|Mrs|Ms|Mx|Dr|St|Prof|Capt|Col|Gen|Lt"
     r"|Maj|Sgt|Rev|Hon|Gov|Sen|Rep|Pres|Messrs|Mt|Ft|vs|No|Nos|Fig|vol|Vol|pp|cf|etc|approx)$"
 )
 _GLUED = re.compile(r"(?<=\w)([?!;:,]+)(?=[^\W\d])")  # "ok?Yes": espeak would read the mark aloud
-_QUIET = frozenset(_CLOSING + _OPENING + "-‐‑'’`´")
+_QUIET = frozenset(_CLOSING + _OPENING + "-`´")
+_QUOTE_KINDS = frozenset({"Pi", "Pf", "Ps", "Pe"})  # of Unicode: quotation marks and brackets
 _DROPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 _ZERO_WIDTH_JOINERS = "\u200c\u200d"  # they change letters in Persian and Indic scripts
 
@@ -63,7 +67,7 @@ class Phonemes:
 
     def symbols(self, text: str) -> tuple[str, list[str]]:
         """The symbols of `text`, and each character that espeak-ng has no sound for, once."""
-        text = _GLUED.sub(r"\1 ", normalise(text))
+        text = _GLUED.sub(r"\1 ", "".join(map(_plain, normalise(text))))
         pieces: list[str] = []
         for clause, mark in _clauses(text):
             # A mark of punctuation in espeak's own notation would be taken for a real one.
@@ -86,6 +90,19 @@ class Phonemes:
             for c in dict.fromkeys(text)
             if c not in known and unicodedata.category(c)[0] not in "ML" and not self._speaks(c)
         ]
+
+
+@functools.cache
+def _plain(character: str) -> str:
+    """A hyphen, quotation mark or bracket that espeak-ng would call by its name, as one it knows."""
+    if character in _MARK_OF or character in _QUIET:
+        return character
+    kind = unicodedata.category(character)
+    if kind == "Pd":
+        return "-"
+    if character == "\u00ad":  # where a word may be divided
+        return ""
+    return '"' if kind in _QUOTE_KINDS else character
 
 
 class Characters:
@@ -157,4 +174,4 @@ def _mark(found: str) -> str:
     for strong in "?!":
         if strong in marks:
             return strong
-    return marks[0] if marks else ""
+    return marks[-1] if marks else ""

@@ -1,7 +1,9 @@
 """Text to symbols, by phonemes and by characters."""
 
+import re
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -73,6 +75,35 @@ def test_composed_and_decomposed_characters_sound_the_same(phonemes):
 def test_other_languages_and_their_punctuation(language, text, mark):
     found, unspoken = make_frontend("phonemes", language).symbols(text)
     assert mark in found and "(" not in found and not unspoken
+
+
+@pytest.mark.parametrize(
+    "language, text, plain",
+    [
+        ("de", "„Komm!“, rief sie. Er kam.", "Komm! rief sie. Er kam."),
+        ("de", "Das ist ‚wahr‘ – sagt er.", "Das ist wahr — sagt er."),
+        ("de", "»Ist das wahr?« Ja.", "Ist das wahr? Ja."),
+        ("pl", "„Chodź” – powiedział.", "Chodź — powiedział."),
+        ("fr-fr", "« Bonjour », dit-il.", "Bonjour, dit-il."),
+        ("ja", "「はい。」 はい。", "はい。 はい。"),
+        ("es", "―¿Qué tal? ―dijo.", "Qué tal? — dijo."),
+        ("en-us", "a ⸺ b ﹘ c", "a — b — c"),
+        ("en-us", "co\u2010op and re\u00adad", "co-op and read"),
+    ],
+)
+def test_quotation_marks_are_quiet_and_dashes_pause_in_every_language(language, text, plain):
+    frontend = make_frontend("phonemes", language)
+    assert frontend.symbols(text) == (frontend.symbols(plain)[0], [])
+
+
+def test_no_bracket_quotation_mark_or_dash_is_a_character_without_a_sound(phonemes):
+    kinds = {"Pi", "Pf", "Ps", "Pe", "Pd"}
+    every = [c for c in map(chr, range(0x3100)) if unicodedata.category(c) in kinds]
+    assert len(every) > 100
+    for mark in every:
+        found, unspoken = phonemes.symbols(f"one {mark}two")
+        # A pause may move the stress.
+        assert re.sub("[ˈˌ—]", "", found) == "wʌn tuː" and not unspoken, hex(ord(mark))
 
 
 def test_a_hundred_languages_are_known_and_others_refused_with_a_near_one():
