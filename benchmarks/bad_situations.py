@@ -176,7 +176,7 @@ def edited_metadata(folder: Path) -> list[str]:
     lines = metadata.read_text(encoding="utf-8").splitlines()
     metadata.write_text("\n".join(["gone|Nobody said this.", *lines[:3], "no column"]) + "\n")
     found = run.problems(0, "Finished")
-    found += start_run(folder, "--max-steps", "34").problems(0, "Going on with", "Finished")
+    found += start_run(folder, "--max-steps", "34").problems(0, "Continuing", "Finished")
     audit = read_lines(folder / "run" / "audit.jsonl")
     before = {name for line in audit[:15] for name in line["utterances"]}
     after = {name for line in audit[-15:] for name in line["utterances"]}

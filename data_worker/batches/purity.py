@@ -39,7 +39,7 @@ class PurityLook:
                 self._say(
                     f"⚠️  {place_of(self._task.features)}: the result of example {example.id} is "
                     "another when it is made again, so what is trained hangs on which process made "
-                    "it. Randomness belongs into the model; 'launcher.py validate --task' looks closer."
+                    "it. Randomness belongs in the model; 'launcher.py validate --task' looks closer."
                 )
                 return
 

@@ -213,7 +213,7 @@ class _DataTrial:
         what = f"array {array}" if array else "the result"
         raise TaskError(
             f"{place_of(getattr(self._task, method))}: {what} of example "
-            f"{self._example_of(row).id} is another {words}. It must hang on the example alone: no "
+            f"{self._example_of(row).id} is another {words}. It must depend on the example alone: no "
             "random numbers, no clock, nothing of the other examples of its batch. In row(), "
             "random numbers follow from example.draw."
         )

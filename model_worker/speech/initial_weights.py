@@ -51,4 +51,4 @@ def new_symbols_in_words(known: list[str], symbol_table: list[str]) -> str:
     if not new:
         return ""
     shown = " ".join(new[:_MOST_NAMED]) + (" …" if len(new) > _MOST_NAMED else "")
-    return f"Not in it, and learned from nothing: {len(new)} symbols ({shown})"
+    return f"Not in it, so learned from scratch: {len(new)} symbols ({shown})"

@@ -4,27 +4,27 @@
 COMMANDS = {
     "demo": (
         "shared.commands.demo", "demo_parser",
-        "make a small speech corpus and train on two fake GPUs",
+        "make a small speech corpus and train on it, on two fake GPUs",
     ),
     "validate": (
-        "shared.commands.validate.command", "validate_parser", "the five checks of a two-GPU machine",
+        "shared.commands.validate.command", "validate_parser", "check in five steps that a machine with two GPUs is ready",
     ),
     "check-data": (
         "shared.commands.check_data", "check_data_parser",
-        "every bad row of a data set, with its reason",
+        "find every bad row of a data set, and say what is wrong with it",
     ),
-    "keys": ("shared.commands.keys", "keys_parser", "make the keys of a run beyond one host"),
+    "keys": ("shared.commands.keys", "keys_parser", "make the keys for a run on several machines"),
     "bench": (
         "shared.commands.bench.command", "bench_parser",
-        "the modes side by side on this machine, with a picture",
+        "measure which flags train fastest on this machine",
     ),
-    "watch": ("shared.commands.watch", "watch_parser", "the live view of a run that is going on"),
-    "stop": ("shared.commands.stop", "stop_parser", "have a run save and end, and wait for it"),
-    "runs": ("shared.commands.runs", "runs_parser", "how the runs of a folder are, and how far"),
+    "watch": ("shared.commands.watch", "watch_parser", "watch a run from another shell, or in a browser with --web"),
+    "stop": ("shared.commands.stop", "stop_parser", "have a run save and end, and wait until it has"),
+    "runs": ("shared.commands.runs", "runs_parser", "list the runs of a folder, with state, step, loss and time left"),
     "report": ("shared.commands.report", "report_parser", "write a run's report.html again"),
-    "speak": ("shared.commands.speak", "speak_parser", "text to a wav, with the voice of a run"),
-    "export": ("shared.commands.export", "export_parser", "the voice of a run as a SavedModel"),
+    "speak": ("shared.commands.speak", "speak_parser", "speak a text with the voice of a run"),
+    "export": ("shared.commands.export", "export_parser", "export the voice of a run as a SavedModel"),
     "completion": (
-        "shared.commands.completion.command", "completion_parser", "complete flags in bash, zsh or fish",
+        "shared.commands.completion.command", "completion_parser", "let bash, zsh or fish complete commands and flags",
     ),
 }  # fmt: skip

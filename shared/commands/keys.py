@@ -14,8 +14,8 @@ def keys_parser() -> PlainParser:
     parser = PlainParser(
         prog="launcher.py keys",
         usage="launcher.py keys [--out DIR] [--name NAME ...]",
-        description="Make the keys that a run needs beyond one host. Again in the same folder "
-        "with another --name: a key for one more data process.",
+        description="Make the keys that a run on several machines needs. Run it again in the same "
+        "folder, with another --name, for one more data process.",
     )
     parser.add_argument("--out", default="keys", metavar="DIR", help="folder of the keys [keys]")
     parser.add_argument(

@@ -24,7 +24,7 @@ def runs_parser() -> PlainParser:
     parser = PlainParser(
         prog="launcher.py runs",
         usage="launcher.py runs [DIR] [--json]",
-        description="List the runs of a folder: how each is, how far, and what it takes of the disk.",
+        description="List the runs in a folder: the state of each, how far it is, and the disk space it takes.",
     )
     parser.add_argument(
         "folder", metavar="DIR", nargs="?", default="runs", help="a folder of runs, or a run [runs]"

@@ -61,9 +61,9 @@ def plan_in_words(stages: list[Config]) -> str:
     """How the minutes are shared out, and why that one comes first."""
     first, last = stages
     return (
-        f"🧩 Of {last.training.max_minutes:g} minutes, {first.training.minutes:.3g} are for the "
-        f"{first.run.task}, first: all that is shown of the {last.run.task} afterwards is heard "
-        f"through it. {last.training.minutes:.3g} are for the {last.run.task} itself"
+        f"🧩 {first.training.minutes:.3g} of the {last.training.max_minutes:g} minutes go to the "
+        f"{first.run.task}. It comes first, so that all samples are heard through it\n"
+        f"   The other {last.training.minutes:.3g} go to the {last.run.task} itself"
     )
 
 

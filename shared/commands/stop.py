@@ -29,8 +29,8 @@ def stop_parser() -> PlainParser:
         prog="launcher.py stop",
         usage="launcher.py stop RUN [--json]",
         description=(
-            "Have a run finish its step, save and end, and wait for that. It works from another "
-            "host that has the run directory too. Exit code 0: it is saved; 1: it failed instead."
+            "Have a run finish its step, save and end, and wait until it has. This also works from "
+            "another host that sees the run directory. Exit code 0: it is saved; 1: it failed."
         ),
     )
     parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")

@@ -52,7 +52,9 @@ from shared.worker.preparation_lines import Prepared
 
 def main(arguments: list[str], commands: dict[str, str], started_s: float) -> int:
     """Parse the flags, run, and say how it ended; a stop during the preparation is an interrupt."""
-    epilog = "other commands:\n" + "\n".join(f"  {n:12} {w}" for n, w in commands.items())
+    epilog = "other commands, each with a --help of its own:\n" + "\n".join(
+        f"  {name:12} {words}" for name, words in commands.items()
+    )
     parser = train_parser("launcher.py", epilog)
     if not arguments:
         parser.print_usage()
@@ -157,7 +159,7 @@ def _run_recorded(
     say, run_dir = record.say, str(directory.path)
     write_config(config, directory.config)
     if goes_on:
-        say(f"📂 Going on with {run_dir}; its data was looked at when it began")
+        say(f"📂 Continuing {run_dir}; its data was looked at when it began")
         if config.run.accept_edited_task:
             rewrite_identity(directory, config.run.task)
     else:
@@ -282,7 +284,7 @@ def _place_in_words(gpu: Gpu) -> str:
 
 def _prepared_in_words(prepared: Prepared) -> str:
     """What the preparation found, in a line or three."""
-    cached = ", known from before" if prepared.cached else f" in {prepared.seconds:.0f} s"
+    cached = " by an earlier run" if prepared.cached else f" in {prepared.seconds:.0f} s"
     details = f", {prepared.details}" if prepared.details else ""
     lines = [
         f"   {prepared.usable} {prepared.noun}{details}: {prepared.train} to train, "

@@ -41,11 +41,11 @@ def watch_parser() -> PlainParser:
     )  # fmt: skip
     parser.add_argument(
         "--web", metavar="PORT", nargs="?", const="0",
-        help="serve the report as a page that lives, on loopback [any free port]",
+        help="serve the report as a live page, for this machine alone [any free port]",
     )  # fmt: skip
     parser.add_argument(
         "--web-host", metavar="ADDRESS",
-        help="serve it at this address, for other machines too: who has the link can look",
+        help="serve it at this address, for other machines too: anyone with the link can look",
     )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, whenever something changes"

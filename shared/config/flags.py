@@ -9,22 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shared.config.option import AUTO, Rule, nearest, rules_of
+from shared.config.help_lines import HelpLines
+from shared.config.option import AUTO, TOPICS, Rule, nearest, rules_of
 from shared.config.renamed import RENAMED, Renamed
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
 from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
 
-_TITLES = {
-    "data": "data",
-    "task": "speech",
-    "model": "model",
-    "training": "training",
-    "run": "the run",
-}
-
-
+_FIRST = "the flags that matter most"
 _REMARKS = "remarks"  # beside the sections of what was read
 
 
@@ -32,7 +25,7 @@ class PlainParser(argparse.ArgumentParser):
     """An argument parser whose mistakes are one sentence, raised as ConfigError."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
+        super().__init__(allow_abbrev=False, **{"formatter_class": HelpLines, **settings})
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message[0].upper()}{message[1:]}. Try --help.")
@@ -72,6 +65,7 @@ class _CheckedValue(argparse.Action):
     def __init__(self, *args: Any, rule: Rule, section: str, key: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._rule, self._section, self._key = rule, section, key
+        self.accepted = rule.choices  # for who completes the flag
 
     def __call__(
         self,
@@ -88,39 +82,81 @@ class _CheckedValue(argparse.Action):
         namespace.values.setdefault(self._section, {})[self._key] = value
 
 
-def add_option_flags(parser: argparse.ArgumentParser, sections: tuple[str, ...]) -> None:
-    """Give the parser one flag for each option of the sections."""
-    parser.set_defaults(values={})
-    for section in sections:
-        group = parser.add_argument_group(_TITLES[section])
-        for key, rule in rules_of(SECTIONS[section]).items():
-            flags = [rule.flag]
-            settings: dict = {
-                "metavar": (rule.choices and "{" + ",".join(rule.choices) + "}")
-                or key.rsplit("_", 1)[-1].upper()
-            }
-            if rule.kind == "bool":
-                flags.append("--no-" + rule.flag.removeprefix("--"))
-                settings = {"nargs": 0}
-            default = getattr(SECTIONS[section](), key)
-            shown = (
-                "none"
-                if default is None
-                else str(default).lower()
-                if isinstance(default, bool)
-                else default
-            )
-            _add_old_flags(group, section, key)
-            group.add_argument(
-                *flags,
-                action=_CheckedValue,
-                rule=rule,
-                section=section,
-                key=key,
-                help=f"{rule.help} [{shown}]".replace("%", "%%"),
-                default=argparse.SUPPRESS,
-                **settings,
-            )
+class _HelpAll(argparse.Action):
+    """Shows the help with every flag."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, OptionsParser)
+        print(parser.format_help_all(), end="")
+        parser.exit()
+
+
+class OptionsParser(PlainParser):
+    """A parser with one flag for each option of some sections; there are many.
+
+    Its help shows the flags that matter most. The others have a help of their own.
+    """
+
+    def __init__(self, sections: tuple[str, ...], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
+        self.add_argument(
+            "--help-all",
+            action=_HelpAll,
+            nargs=0,
+            help="show all flags, grouped by what they are for",
+        )
+        self.set_defaults(values={})
+        self._further: list[argparse._ArgumentGroup] = []
+        rules = [
+            (section, key, rule)
+            for section in sections
+            for key, rule in rules_of(SECTIONS[section]).items()
+        ]
+        first = self.add_argument_group(_FIRST)
+        self._action_groups.insert(0, self._action_groups.pop())
+        for section, key, rule in sorted(rules, key=lambda each: each[2].first):
+            if rule.first:
+                _add_option(first, section, key, rule)
+        for topic, title in TOPICS.items():
+            of_topic = [each for each in rules if each[2].topic == topic and not each[2].first]
+            if of_topic:
+                self._further.append(self.add_argument_group(title))
+            for section, key, rule in of_topic:
+                _add_option(self._further[-1], section, key, rule)
+
+    def format_help(self) -> str:
+        """The flags that matter most, and those of the command itself."""
+        everything = self._action_groups
+        self._action_groups = [each for each in everything if each not in self._further]
+        try:
+            return super().format_help()
+        finally:
+            self._action_groups = everything
+
+    def format_help_all(self) -> str:
+        """Every flag."""
+        return super().format_help()
+
+
+def _add_option(group: argparse._ArgumentGroup, section: str, key: str, rule: Rule) -> None:
+    flags = [rule.flag]
+    settings: dict[str, Any] = {"metavar": rule.value_in_help}
+    if rule.kind == "bool":
+        flags.append("--no-" + rule.flag.removeprefix("--"))
+        settings = {"nargs": 0}
+    default = rule.default_in_help(getattr(SECTIONS[section](), key))
+    _add_old_flags(group, section, key)
+    group.add_argument(
+        *flags,
+        action=_CheckedValue,
+        rule=rule,
+        section=section,
+        key=key,
+        help=(rule.help + default).replace("%", "%%"),
+        default=argparse.SUPPRESS,
+        **settings,
+    )
 
 
 class _OldFlag(argparse.Action):
@@ -157,18 +193,17 @@ def remarks_on(namespace: argparse.Namespace) -> list[str]:
     return list(namespace.values.get(_REMARKS, {}).values())
 
 
-def train_parser(program: str, epilog: str) -> PlainParser:
+def train_parser(program: str, epilog: str) -> OptionsParser:
     """The parser of the main command."""
-    parser = PlainParser(
+    return OptionsParser(
+        tuple(SECTIONS),
         prog=program,
-        usage=f"{program} --train-data DIR [--data-gpu 0 --model-gpu 1] [flags]",
-        description="Train a text-to-speech model on two GPUs that never wait for each other.",
+        usage=f"{program} --train-data DIR [--data-gpu 0 --model-gpu 1] [flags]\n"
+        f"       {program} COMMAND [flags]",
+        description="Train a text-to-speech model, or a model of your own. One process prepares the "
+        "data and another one trains, each on a GPU of its own, so that neither waits for the other.",
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
-    add_option_flags(parser, tuple(SECTIONS))
-    return parser
 
 
 def resolve_config(namespace: argparse.Namespace) -> Config:

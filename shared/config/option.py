@@ -19,6 +19,20 @@ class _Auto(int):
 
 AUTO = _Auto(0)
 
+# What people want of a run, in the order in which the help has it, and its heading there.
+TOPICS = {
+    "data": "the data: what is used, and how it is looked at",
+    "model": "the model: what is trained, and from where",
+    "budget": "the budget: how long it trains, and how often it validates",
+    "learning": "learning: how the weights move",
+    "gpus": "GPUs, memory and precision",
+    "pace": "pace: how fast batches come",
+    "saving": "saving, continuing, and surviving",
+    "seeing": "what it shows and writes down",
+    "hosts": "several machines, and workers started by hand",
+    "more": "everything else",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -33,6 +47,9 @@ class Rule:
     choices: tuple[str, ...] = ()
     saved: bool = True  # False: belongs to one command, not to the run (never in config.toml)
     in_files: bool = True  # False: only the command line may say it
+    topic: str = "more"  # what people look for it under in the help: one of TOPICS
+    first: int = 0  # its place among the flags that matter most; 0 = not one of them
+    value: str = ""  # how the help calls its value; empty: by its kind
     # What of a run it decides: what is in the "index", only how files are looked at for it
     # ("look"), what is in the batches of the "stream", or the "model"; empty: nothing of them.
     decides: str = ""
@@ -54,6 +71,21 @@ class Rule:
         if self.minimum is not None:
             return f"{words} of at least {self.minimum:g}"
         return words
+
+    @property
+    def value_in_help(self) -> str:
+        """What stands for the value after the flag."""
+        if self.choices and not self.value:
+            return "{" + ",".join(self.choices) + "}"
+        return self.value or {"str": "TEXT", "gpus": "GPU"}.get(self.kind, "N")
+
+    def default_in_help(self, default: Any) -> str:
+        """The default as it stands behind the help text; empty where that has words for it."""
+        if default is None:
+            return ""
+        if isinstance(default, bool):
+            return " [on]" if default else " [off]"
+        return f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
 
     def accept(self, value: Any) -> Any:
         """Return the value in its final type.

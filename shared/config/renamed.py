@@ -27,8 +27,8 @@ class Renamed:
     def in_words(self) -> str:
         """What a person who used the old name should use from now on."""
         return (
-            f"{self.old_flag} is --{self.new.replace('_', '-')} by now, and was taken for "
-            f"{self.when_on} ({self.old} = true in a file the same)"
+            f"{self.old_flag} is now called --{self.new.replace('_', '-')}, and was read as "
+            f"{self.when_on}; so is {self.old} = true in a file"
         )
 
 

@@ -17,39 +17,58 @@ TaskConfig = settings_class()
 class DataConfig:
     """Where the data is, how it is turned into batches, and on which GPUs."""
 
-    train_data: str | None = option("str", None, "folder of the data to train on", decides="index")
+    train_data: str | None = option(
+        "str",
+        None,
+        "folder with the data to train on, or its metadata file",
+        topic="data",
+        first=1,
+        value="DATA",
+        decides="index",
+    )
     val_data: str | None = option(
         "str",
         None,
-        "folder of the data to validate on (default: a held-out part)",
+        "folder with the data to validate on (without it, part of the training data is held out)",
+        topic="data",
+        value="DATA",
         decides="index",
     )
     data_gpu: tuple[int, ...] | int | None = option(
         "gpus",
         None,
-        "GPU that prepares batches; 0,2 starts one data process on each",
+        "GPU that prepares the batches; 0,2 starts a data process on each of the two",
+        topic="gpus",
+        first=6,
     )
     model_gpu: tuple[int, ...] | int | None = option(
         "gpus",
         None,
-        "GPU that trains the model; 1,2 trains one model on both, a replica on each",
+        "GPU that trains the model; 1,2 trains one model on both",
+        topic="gpus",
+        first=7,
     )
     data_gpu_memory: int = option(
         "int",
         0,
-        "cap on the data GPU's memory in MB (0 = grow as needed)",
+        "most memory to use on each data GPU, in MB (0 = as much as is needed)",
+        topic="gpus",
+        value="MB",
         minimum=0,
     )
     model_gpu_memory: int = option(
         "int",
         0,
-        "cap on the model GPU's memory in MB (0 = grow as needed)",
+        "most memory to use on each model GPU, in MB (0 = as much as is needed)",
+        topic="gpus",
+        value="MB",
         minimum=0,
     )
     pipeline_buffer_size: int = option(
         "int",
         50,
-        "most batches asked for, received or waiting on the device at once",
+        "most batches in the queue at once, counting those that are still being made",
+        topic="pace",
         flag="--buffer-size",
         minimum=1,
         maximum=100000,
@@ -57,20 +76,26 @@ class DataConfig:
     buffer_megabytes: int = option(
         "int",
         2048,
-        "most memory those batches may take (one batch is always admitted)",
+        "most memory that the queue may take, in MB (it always has room for one batch)",
+        topic="pace",
+        value="MB",
         minimum=1,
     )
     model_start_delay: float = option(
         "float",
         2.0,
-        "seconds that the queue fills before training begins, in multi-GPU mode",
+        "seconds in which the queue fills before training starts (with two GPUs)",
+        topic="pace",
+        value="S",
         minimum=0,
         maximum=3600,
     )
     batch_size: int = option(
         "int or auto",
         32,
-        "examples in a batch; auto: as many as the model GPU's memory holds",
+        "examples in a batch; auto = as many as fit into the model GPU's memory",
+        topic="gpus",
+        first=8,
         minimum=1,
         maximum=65536,
         decides="stream",
@@ -78,13 +103,15 @@ class DataConfig:
     enable_static_shapes: bool = option(
         "bool",
         False,
-        "one shape for all batches instead of one per bucket",
+        "pad every batch to one and the same shape, instead of one shape per length bucket",
+        topic="pace",
         decides="stream",
     )
     max_buckets: int = option(
         "int",
         8,
-        "most length buckets, and so compiled graphs",
+        "most length buckets; each is a shape of its own, to be compiled once",
+        topic="pace",
         minimum=1,
         maximum=64,
         decides="stream",
@@ -92,7 +119,8 @@ class DataConfig:
     num_workers: int = option(
         "int",
         0,
-        "reader threads in each data process (0 = from the cores)",
+        "threads that read files in each data process (0 = chosen from the number of cores)",
+        topic="pace",
         minimum=0,
         maximum=1024,
     )
@@ -100,13 +128,23 @@ class DataConfig:
         "str",
         "memory",
         "where finished features are kept for later epochs",
+        topic="pace",
         choices=("off", "memory", "disk"),
     )
-    cache_megabytes: int = option("int", 2048, "most that the feature cache may take", minimum=1)
+    cache_megabytes: int = option(
+        "int",
+        2048,
+        "most space that the cache may take, in MB",
+        topic="pace",
+        value="MB",
+        minimum=1,
+    )
     val_fraction: float = option(
         "float",
         0.05,
-        "share held out for validation when there is no --val-data",
+        "share of the data to hold out for validation if there is no --val-data",
+        topic="data",
+        value="SHARE",
         minimum=0,
         maximum=0.5,
         decides="index",
@@ -114,7 +152,9 @@ class DataConfig:
     max_bad_fraction: float = option(
         "float",
         0.05,
-        "more unusable examples than this end the run",
+        "give up if more than this share of the examples can't be used",
+        topic="data",
+        value="SHARE",
         minimum=0,
         maximum=1,
         decides="look",
@@ -145,11 +185,12 @@ class DataConfig:
 class ModelConfig:
     """How the model is computed."""
 
-    xla: bool = option("bool", False, "compile the training step with XLA")
+    xla: bool = option("bool", False, "compile the training step with XLA", topic="gpus")
     precision: str = option(
         "str",
         "auto",
-        "numbers to compute in; auto: bfloat16 or float16 on a GPU that has units for it",
+        "number format to compute in; auto = bfloat16 or float16 on a GPU that is made for it",
+        topic="gpus",
         choices=("auto", "float32", "tf32", "bfloat16", "float16"),
     )
 
@@ -161,33 +202,50 @@ class ModelConfig:
 class TrainingConfig:
     """How long and how the model is trained."""
 
-    epochs: int = option("int", 100, "passes over the training set", minimum=1)
+    epochs: int = option(
+        "int",
+        100,
+        "passes over the training data (if neither --max-steps nor --max-minutes is given)",
+        topic="budget",
+        minimum=1,
+    )
     max_steps: int = option(
         "int",
         0,
-        "end after this many optimizer steps (0 = by epochs)",
+        "end after this many training steps (0 = no such limit)",
+        topic="budget",
         minimum=0,
     )
     max_minutes: float = option(
         "float",
         0.0,
-        "end after this much wall clock, start-up included (0 = no limit)",
+        "end after this many minutes, start-up included (0 = no such limit)",
+        topic="budget",
+        first=3,
         minimum=0,
     )
     minutes_share: float = option(
         "float",
         1.0,
-        "share of max_minutes that this run takes, of one command that trains two",
+        "share of --max-minutes that this run gets, if one command trains two models",
+        topic="budget",
+        value="SHARE",
         minimum=0.01,
         maximum=1,
     )
     init_from: str | None = option(
-        "str", None, "run directory whose weights a new run begins with (fine-tuning)"
+        "str",
+        None,
+        "run directory of a trained model to begin from (fine-tuning)",
+        topic="model",
+        first=10,
+        value="RUN",
     )
     grad_accum: int = option(
         "int",
         0,
-        "batches that make one optimizer step, over all model GPUs (0 = one for each of them)",
+        "batches in a training step, over all model GPUs (0 = one for each GPU)",
+        topic="learning",
         minimum=0,
         maximum=4096,
         decides="stream",
@@ -195,76 +253,104 @@ class TrainingConfig:
     learning_rate: float = option(
         "float",
         0.0,
-        "peak learning rate (0 = the task's own)",
+        "peak learning rate (0 = chosen by the task)",
+        topic="learning",
+        value="RATE",
         minimum=0,
         maximum=10,
     )
     warmup_steps: int = option(
         "int",
         0,
-        "steps of rising learning rate (0 = fitted to the budget)",
+        "steps over which the learning rate rises to its peak (0 = chosen from the budget)",
+        topic="learning",
         minimum=0,
     )
     optimizer: str = option(
         "str",
         "muon",
-        "AdamW for all weights, or Muon for the inner matrices and AdamW for the rest",
+        "muon = Muon for the inner matrices and AdamW for the rest; adamw = AdamW for everything",
+        topic="learning",
         choices=("muon", "adamw"),
         decides="model",
     )
     weight_decay: float = option(
-        "float", 0.01, "pull of the weights towards zero", minimum=0, maximum=10
+        "float",
+        0.01,
+        "how strongly weights are pulled towards zero",
+        topic="learning",
+        value="X",
+        minimum=0,
+        maximum=10,
     )
-    gradient_clip: float = option("float", 1.0, "largest global norm of a gradient", minimum=1e-6)
+    gradient_clip: float = option(
+        "float",
+        1.0,
+        "gradients with a larger norm than this are scaled down to it",
+        topic="learning",
+        value="X",
+        minimum=1e-6,
+    )
     ema_decay: float = option(
         "float",
         0.0,
-        "decay of the averaged weights that validate and speak (0 = fitted to the budget)",
+        "decay of the averaged weights, which validate and speak (0 = chosen from the budget)",
+        topic="learning",
+        value="X",
         minimum=0,
         maximum=0.999999,
     )
     validate_every: int = option(
         "int",
         500,
-        "steps between validations (0 = only at the end)",
+        "steps from one validation to the next (0 = only one, at the end)",
+        topic="budget",
         minimum=0,
         decides="stream",
     )
     checkpoint_every: int = option(
         "int",
         500,
-        "steps between checkpoints (0 = only at the end)",
+        "steps from one checkpoint to the next (0 = only one, at the end)",
+        topic="saving",
         minimum=0,
     )
     on_save_error: str = option(
         "str",
         "continue",
-        "what to do when a checkpoint can not be written",
+        "what to do when a checkpoint can't be written",
+        topic="saving",
         choices=("continue", "stop"),
     )
     keep_checkpoints: int = option(
         "int",
         3,
-        "newest checkpoints that are kept, beside the best",
+        "how many of the latest checkpoints to keep, besides the best one",
+        topic="saving",
         minimum=1,
     )
     early_stopping: int = option(
         "int",
         0,
-        "end after this many validations without a better one (0 = never)",
+        "end after this many validations in a row that bring no improvement (0 = never)",
+        topic="budget",
         minimum=0,
     )
-    log_every: int = option("int", 10, "steps between logged ones", minimum=1)
+    log_every: int = option(
+        "int", 10, "steps from one line of metrics.jsonl to the next", topic="seeing", minimum=1
+    )
     max_nonfinite_steps: int = option(
         "int",
         5,
-        "steps in a row without a finite gradient before rolling back",
+        "broken steps (NaN or infinity) in a row before the run goes back to its last checkpoint",
+        topic="learning",
         minimum=1,
     )
     seed: int = option(
         "int",
         1234,
         "seed of everything random",
+        topic="learning",
         minimum=0,
         maximum=2**31 - 1,
         decides="stream",
@@ -272,7 +358,8 @@ class TrainingConfig:
     deterministic: bool = option(
         "bool",
         False,
-        "bit-exact: the same run twice ends in the same weights",
+        "make two equal runs end in exactly the same weights, bit for bit",
+        topic="learning",
     )
 
     @property
@@ -297,83 +384,114 @@ class RunConfig:
     run_dir: str | None = option(
         "str",
         None,
-        "directory of the run (default: runs/<date-time>)",
+        "directory of the run; the same one again continues the run [runs/DATE-TIME]",
+        topic="saving",
+        first=2,
+        value="DIR",
         saved=False,
     )
-    run_id: str | None = option("str", None, "identity of the run on the wire")
+    run_id: str | None = option(
+        "str",
+        None,
+        "name by which the run's processes know each other [made up for each run]",
+        topic="hosts",
+        value="ID",
+    )
     task: str = option(
         "str",
         TASK,
-        "what is trained: speech, vocoder, or your own FILE.py (or FILE.py:MODEL)",
+        "what to train: speech, vocoder, or a model of your own, FILE.py or FILE.py:NAME",
+        topic="model",
+        value="TASK",
         saved=False,
         in_files=False,  # a run directory, and what is in one, never names code to be run
     )
     accept_edited_task: bool = option(
         "bool",
         False,
-        "go on although the task's file, or a library its features depend on, has changed",
+        "continue although the task's file, or a library its features depend on, has changed",
+        topic="saving",
         saved=False,
     )
     fake_gpus: int = option(
         "int",
         0,
-        "believe in this many GPUs and use shares of the CPU instead",
+        "pretend to have this many GPUs, each a share of the CPU",
+        topic="gpus",
         minimum=0,
         maximum=64,
     )
     data_workers: int = option(
         "int",
         1,
-        "data processes on the data GPU or the CPU",
+        "data processes on each data GPU, or on the CPU",
+        topic="pace",
         minimum=1,
         maximum=64,
     )
     spare_data_worker: bool = option(
         "bool",
         False,
-        "keep a warm data process on each data GPU that takes over when one dies",
+        "keep a second data process ready on each data GPU, to take over if the first one dies",
+        topic="saving",
     )
     max_restarts: int = option(
         "int",
         10,
-        "restarts of one process within ten minutes before the run is given up",
+        "how often a process may be restarted within ten minutes before the run gives up",
+        topic="saving",
         minimum=0,
     )
     endpoint: str | None = option(
         "str",
         None,
-        "where batches flow: ipc://PATH or tcp://127.0.0.1:PORT (default: a private ipc socket)",
+        "where batches are sent: ipc://PATH or tcp://127.0.0.1:PORT [a private socket file]",
+        topic="hosts",
+        value="ADDRESS",
     )
     keys: str | None = option(
         "str",
         None,
-        "folder of 'launcher.py keys', for an endpoint beyond this machine: tcp://HOST:PORT",
+        "folder with keys made by the keys command; needed for addresses beyond this machine",
+        topic="hosts",
+        value="DIR",
     )
     samples: int = option(
-        "int", 2, "held-out examples shown at each validation", minimum=0, maximum=16
+        "int",
+        2,
+        "held-out examples to show at each validation",
+        topic="seeing",
+        minimum=0,
+        maximum=16,
     )
-    report: bool = option("bool", True, "write report.html at the end of the run")
+    report: bool = option("bool", True, "write report.html when the run ends", topic="seeing")
     on_event: str | None = option(
         "str",
         None,
-        "command that is told what happens: a line of JSON for each event on its standard input",
+        "command that gets every event as a line of JSON on its standard input",
+        topic="seeing",
+        value="COMMAND",
         saved=False,
         in_files=False,  # the same
     )
-    audit: bool = option("bool", False, "write every trained batch to audit.jsonl")
+    audit: bool = option(
+        "bool", False, "write every trained batch down in audit.jsonl", topic="seeing"
+    )
     live: bool = option(
-        "bool", True, "show the live view when the output is a terminal", saved=False
+        "bool", True, "show the live view on a terminal", topic="seeing", saved=False
     )
     fresh: bool = option(
         "bool",
         False,
-        "start over although the run directory has a checkpoint",
+        "start over, even if the run directory has a checkpoint",
+        topic="saving",
         saved=False,
     )
     prepare_only: bool = option(
         "bool",
         False,
-        "look at the data, write the run directory and stop",
+        "look at the data, write the run directory, and stop there",
+        topic="data",
         saved=False,
     )
 

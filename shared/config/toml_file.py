@@ -78,7 +78,7 @@ def _meant(key: str) -> str:
     """What a key that is in no section may have meant, and where that belongs."""
     close = closest(key, [known for kind in SECTIONS.values() for known in rules_of(kind)])
     if close is None:
-        return " 'python launcher.py --help' lists the flags; the keys have their names."
+        return " 'python launcher.py --help-all' lists the flags; the keys have their names."
     return f" Did you mean {close}?{_home_of(close)}"
 
 

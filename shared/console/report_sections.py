@@ -203,7 +203,11 @@ def environment(story: RunStory) -> str:
     rows = [[f"{role} process", each] for role, names in story.devices.items() for each in names]
     rows += [list(pair) for pair in (story.versions or versions_here()).items()]
     # Of a run from before they were written down.
-    remark = paragraph("Of the machine that wrote this page.", "soft") if not story.versions else ""
+    remark = (
+        paragraph("These are of the machine that wrote this page.", "soft")
+        if not story.versions
+        else ""
+    )
     return section("Devices and versions", table(("what", "which"), rows), remark)
 
 

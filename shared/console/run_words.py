@@ -35,7 +35,7 @@ def state_in_words(found: RunState, run_dir: str) -> str:
     if found.ended is not None:
         return ending_in_words(found.ended, run_dir)
     if found.state is State.PREPARED:
-        return f"{run_dir} is prepared; nobody trains it yet"
+        return f"{run_dir} is prepared; it is not being trained yet"
     return f"❌ {run_dir}: {found.why}" if found.why else f"{run_dir} is {found.state}"
 
 

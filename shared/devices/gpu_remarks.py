@@ -23,7 +23,7 @@ def _of_one(gpu: Gpu) -> list[str]:
         found.append(
             f"GPU {gpu.index} ({gpu.name}, compute capability {in_words(gpu.capability)}) is newer "
             "than the machine code in this TensorFlow: its driver compiles every kernel at the first "
-            "start, which can take half an hour and more, and keeps them in ~/.nv/ComputeCache"
+            "start, which can take half an hour or more, and keeps them in ~/.nv/ComputeCache"
         )
     if gpu.memory_mb and gpu.used_mb > _MUCH_USED * gpu.memory_mb:
         found.append(

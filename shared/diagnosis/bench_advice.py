@@ -29,7 +29,7 @@ def advise(found: dict) -> dict:
                 f"Multi-GPU mode trains {100 * (gain - 1):.0f} % faster than single-GPU mode."
             )
         else:
-            why.append("A second GPU for the data brings nothing here; leave it to other work.")
+            why.append("A second GPU for the data gains nothing here; use it for something else.")
     parts = found["limits"][chosen["limit"]]
     more_flags, more_why = _of_the_slower_side(parts, found)
     why += more_why

@@ -27,7 +27,7 @@ class Overfitting:
     def __str__(self) -> str:
         return (
             f"overfitting: no better validation since step {self.best_step} "
-            f"({self.num_validations} of them), but the training loss falls"
+            f"({self.num_validations} in a row), while the training loss falls"
         )
 
     @property

@@ -79,9 +79,9 @@ def with_batch_size(
         return config
     if gpu is None or not gpu.memory_mb:
         rows = DataConfig().batch_size
-        say(f"📏 Batch size {rows}: there is no GPU whose memory would say another")
+        say(f"📏 Batch size {rows}: there is no GPU whose memory it could be fitted to")
         return _with_rows(config, rows)
-    say("📏 Finding the batch size that fits; the step is traced, which takes some seconds")
+    say("📏 Finding the batch size that fits; the step is traced, which takes a few seconds")
     few, many = predicted(config, run, gpu, _TRIED)
     free_mb = config.data.model_gpu_memory or gpu.memory_mb - gpu.used_mb
     rows = fitting_rows(few, many, free_mb)

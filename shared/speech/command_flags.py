@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from shared.config.flags import PlainParser, add_option_flags
+from shared.config.flags import OptionsParser, PlainParser
 from shared.config.settings import Config
 from shared.config.toml_file import build_config, read_values
 from shared.errors import ConfigError, InputError
@@ -20,7 +20,8 @@ GRIFFIN_LIM = "griffin-lim"  # of --vocoder
 
 def check_data_parser() -> PlainParser:
     """The flags of the command."""
-    parser = PlainParser(
+    parser = OptionsParser(
+        ("data", "task"),
         prog="launcher.py check-data",
         usage="launcher.py check-data --train-data DIR [--html FILE] [--json] [data flags]",
         description="Look at every row of a data set as a run would, and say what is wrong with "
@@ -29,8 +30,6 @@ def check_data_parser() -> PlainParser:
     )
     parser.add_argument("--html", metavar="FILE", help="also write a page with pictures")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
-    add_option_flags(parser, ("data", "task"))
     return parser
 
 
@@ -59,7 +58,7 @@ def speak_parser() -> PlainParser:
     parser = PlainParser(
         prog="launcher.py speak",
         usage='launcher.py speak --run RUN --text "…" --out out.wav [flags]',
-        description="Speak text with the voice of a run: its averaged weights, at their best.",
+        description="Speak text with the voice of a run, from its best checkpoint.",
     )
     parser.add_argument("--run", required=True, metavar="DIR", help="run directory")
     parser.add_argument("--text", help="what to say; long text is spoken sentence by sentence")

@@ -15,7 +15,10 @@ class SpeechConfig:
     metadata_format: str = option(
         "str",
         "auto",
-        "layout of the metadata (auto = found by looking)",
+        "layout of the metadata: ljspeech, path-text, path-speaker-text, coqui, vctk, common-voice "
+        "or auto, which recognises it",
+        value="LAYOUT",
+        topic="data",
         choices=(
             "auto",
             "ljspeech",
@@ -30,44 +33,74 @@ class SpeechConfig:
     text_frontend: str = option(
         "str",
         "phonemes",
-        "what the model reads",
+        "what the model reads: the phonemes of a text, or its characters",
+        topic="data",
         choices=("phonemes", "characters"),
         decides="index",
     )
     language: str = option(
-        "str", "en-us", "language of the texts, as espeak-ng names it", decides="index"
+        "str",
+        "en-us",
+        "language of the texts, by espeak-ng's name for it: de, fr-fr, en-gb, …",
+        topic="data",
+        first=5,
+        value="CODE",
+        decides="index",
     )
     verify: str = option(
         "str",
         "auto",
-        "how files are looked at before training (auto = decode up to 50 hours)",
+        "how recordings are checked before training: decoded, or only their headers read (auto = "
+        "decoded, up to 50 hours of them)",
+        topic="data",
         choices=("auto", "decode", "headers"),
         decides="look",
     )
     min_seconds: float = option(
-        "float", 0.3, "shorter clips are left out", minimum=0, decides="index"
+        "float",
+        0.3,
+        "leave out clips shorter than this",
+        topic="data",
+        value="S",
+        minimum=0,
+        decides="index",
     )
     max_seconds: float = option(
-        "float", 15.0, "longer clips are left out", minimum=0.1, maximum=600, decides="index"
+        "float",
+        15.0,
+        "leave out clips longer than this",
+        topic="data",
+        value="S",
+        minimum=0.1,
+        maximum=600,
+        decides="index",
     )
     trim_silence: bool = option(
-        "bool", True, "cut silence from both ends of a clip", decides="index"
+        "bool", True, "cut silence off both ends of each clip", topic="data", decides="index"
     )
     trim_db: float = option(
         "float",
         50.0,
-        "what is this much below the clip's peak counts as silence",
+        "how far below a clip's peak silence begins, in dB",
+        topic="data",
+        value="DB",
         minimum=10,
         maximum=120,
         decides="index",
     )
     normalise_loudness: bool = option(
-        "bool", True, "bring every clip's peak to 0.95", decides="index"
+        "bool",
+        True,
+        "bring the peak of every clip to the same level",
+        topic="data",
+        decides="index",
     )
     model_size: str = option(
         "str",
         "small",
         "size of the model",
+        topic="model",
+        first=4,
         choices=("tiny", "small", "normal", "big"),
         decides="model",
     )
@@ -75,7 +108,10 @@ class SpeechConfig:
     vocoder_share: float = option(
         "float",
         0.0,
-        "share of --max-minutes in which a vocoder is trained first, to speak with (0 = none)",
+        "share of --max-minutes in which a vocoder is trained first, for a better sound (0 = none)",
+        topic="model",
+        first=9,
+        value="SHARE",
         minimum=0,
         maximum=0.9,
     )

@@ -98,7 +98,7 @@ def _from_events(run: RunDirectory, status: RunStatus | None, if_unknown: str = 
         return _from_ending(last, status)
     if status is None and not events and not run.metrics.exists():
         return RunState(State.PREPARED, "", None)
-    why = if_unknown or f"nobody wrote down how it ended; {_GOES_ON}"
+    why = if_unknown or f"there is no record of how it ended; {_GOES_ON}"
     return RunState(State.FAILED, why, status)
 
 

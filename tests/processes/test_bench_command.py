@@ -64,7 +64,7 @@ def check_advice(text, gain):
         assert (config.data.data_gpu, config.data.model_gpu) == ((0,), 1)
         assert 1 + int(faster[0]) / 100 == pytest.approx(gain, rel=0.1)
     else:
-        assert "A second GPU for the data brings nothing here" in text and gain < 1.15
+        assert "A second GPU for the data gains nothing here" in text and gain < 1.15
         assert (config.data.data_gpu, config.data.model_gpu) == (None, None)
 
 

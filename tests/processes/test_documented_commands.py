@@ -148,7 +148,7 @@ def test_a_new_voice_begins_with_the_weights_of_another(trained):
     assert command.wait() == 0, command.text + trained.logs("runs/new")
     said = re.search(r"🌱 Beginning with the weights of \S+ \(step (\d+)\)", command.text)
     assert said is not None, command.text
-    assert "Not in it, and learned from nothing: 2 symbols (: …)" in command.text
+    assert "Not in it, so learned from scratch: 2 symbols (: …)" in command.text
     mine, new = trained.folder / "runs" / "mine", trained.folder / "runs" / "new"
     (other,) = (mine / "checkpoints").glob(f"step-*{int(said[1])}")
     (last,) = (new / "checkpoints").glob("step-*2")

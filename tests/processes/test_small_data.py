@@ -1,6 +1,7 @@
 """The smallest corpora, with the batch size and everything else left as it is by default."""
 
 import shutil
+import unicodedata
 from pathlib import Path
 
 from documents import the_documented
@@ -17,19 +18,35 @@ def first_rows(corpus: Path, folder: Path, num_rows: int) -> Path:
     return folder
 
 
+def columns_of(line: str) -> int:
+    """As many as a terminal takes for it."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    return len(line) + wide - line.count("\N{VARIATION SELECTOR-16}")
+
+
+def assert_narrow(text: str) -> None:
+    """No line of a plain run is wider than what people read with ease, and few terminals are."""
+    lines = text.splitlines()
+    assert len(lines) > 5
+    assert [line for line in lines if columns_of(line) > 100] == []
+
+
 def test_thirty_utterances_named_by_their_metadata_file_train(checkout, small_corpus):
-    data = first_rows(small_corpus, checkout.folder / "data", 30) / "metadata.csv"
+    first_rows(small_corpus, checkout.folder / "data", 30)
+    data = "data/metadata.csv"
     words, run = the_documented("train", "--run-dir", "--max-minutes"), "runs/mine"
-    more = ("--train-data", str(data), "--model-size", "tiny", "--max-steps", "3")
+    more = ("--train-data", data, "--model-size", "tiny", "--max-steps", "3")
     command = checkout.documented(words, *more)
     assert command.wait() == 0, command.text + checkout.logs(run)
     assert [record["step"] for record in checkout.metrics(run) if "val_loss" in record] == [3]
     assert "Traceback" not in command.text + checkout.logs(run)
+    assert_narrow(command.text)
     # The same command on a run that has all its steps ends well, and changes nothing.
     weights = checkout.weights(run)
     again = checkout.documented(words, *more)
     assert again.wait() == 0, again.text + checkout.logs(run)
     assert "Its 3 steps are trained already" in again.text
+    assert_narrow(again.text)
     assert checkout.weights(run) == weights
 
 

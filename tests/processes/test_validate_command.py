@@ -37,7 +37,7 @@ def test_all_five_checks_pass_on_two_fake_gpus_and_leave_nothing_behind(tmp_path
     assert re.findall(r"✅ (\d)/5 .*\(\d+\.\d s\)", done.stdout) == ["1", "2", "3", "4", "5"]
     assert done.stdout.endswith(
         "🎉 All validation checks passed!\nYour system is ready for dual-GPU training.\n"
-        "That is, on fake GPUs; run it without --fake-gpus where there are real ones.\n"
+        "That was on fake GPUs; run it without --fake-gpus where there are real ones.\n"
     )
     assert not list(tmp_path.glob("tandem-validate-*"))
     assert not [path for path in (tmp_path / "sockets").rglob("*") if path.is_socket()]

@@ -80,7 +80,7 @@ def test_one_command_trains_both_and_goes_on_where_it_was(runs):
     budget = ("--batch-size", "8", "--max-minutes", "2", "--vocoder-share", "0.5", "--no-live")
     command = runs.python("launcher.py", *flags, *budget)
     assert command.wait(240) == 0, command.text
-    assert "Of 2 minutes, 1 are for the vocoder, first" in command.text
+    assert "1 of the 2 minutes go to the vocoder" in command.text
     assert command.text.count("🏁 Finished") == 2
     for run in (folder, folder / "vocoder"):
         assert any((run / "checkpoints").iterdir()) and (run / "report.html").is_file()

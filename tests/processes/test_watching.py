@@ -127,7 +127,7 @@ def test_a_run_and_its_data_are_moved_and_it_goes_on_and_tells_a_command(checkou
         "--max-steps", "16", "--samples", "0", *hook,
     )  # fmt: skip
     assert "--on-event" in words and again.wait() == 0, again.text
-    assert "Going on with moved/renamed" in again.text
+    assert "Continuing moved/renamed" in again.text
     assert str(voice) in (where / "moved/renamed/config.toml").read_text()
     told = [json.loads(line) for line in (where / "told.jsonl").read_text().splitlines()]
     assert told[0]["kind"] == "started" and told[0]["settings"]["data"]["batch_size"] == 6

@@ -84,7 +84,7 @@ MISTAKES = {
     "impure features": Mistake(
         "raw * 2 for", "raw * np.random.rand() for",
         r"mine\.py line 19 \(features\): the result of example \w+ is another made a second time\. "
-        r"It must hang on the example alone",
+        r"It must depend on the example alone",
         r"mine\.py line 19 \(features\): the result of example \w+ is another when it is made again",
         status=0,
     ),

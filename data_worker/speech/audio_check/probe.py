@@ -138,7 +138,8 @@ def _check_kind(status: os.stat_result) -> None:
     # Root may read what nobody may; the process that trains may be someone else.
     if not status.st_mode & 0o444:
         raise Unusable(
-            BAD, f"nobody may read it (mode {stat.S_IMODE(status.st_mode):03o}); use chmod"
+            BAD,
+            f"its permissions let nobody read it (mode {stat.S_IMODE(status.st_mode):03o}); use chmod",
         )
 
 

@@ -32,7 +32,7 @@ def suggest(examined: ExaminedSpeech, split: np.ndarray, data: DataConfig, gpus:
     batch_size = data.batch_size or DataConfig().batch_size
     buffer_size = data.pipeline_buffer_size
     why = (
-        "as configured, for no NVIDIA GPU was found here; to train without one, give --config "
+        "as configured: no NVIDIA GPU was found here. To train without one, use --config "
         "configs/laptop.toml"
     )
     if gpu is not None:
@@ -66,8 +66,8 @@ def _too_little(hours: float) -> list[str]:
     if hours >= _GOOD_HOURS:
         return []
     return [
-        f"{60 * hours:.0f} minutes to train on are enough to try it; for a voice of one's own, an "
-        "hour of one speaker is a good beginning, or begin with one that speaks (--init-from)."
+        f"{60 * hours:.0f} minutes to train on are enough to try it out. For a good voice, record an "
+        "hour of one speaker, or start from a voice that is trained already (--init-from)."
     ]
 
 
@@ -77,7 +77,7 @@ def _padding(batch_size: int, chosen: dict, half: dict) -> list[str]:
     if now < _MUCH_PADDING or then > now / 2:
         return []
     return [
-        f"{now:.0%} of the frames are padding, for there are few clips of each length; with "
+        f"{now:.0%} of the frames are padding, because there are few clips of each length; with "
         f"--batch-size {batch_size // 2} it would be {then:.0%}."
     ]
 

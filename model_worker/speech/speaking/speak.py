@@ -53,7 +53,7 @@ def _work(arguments: list[str]) -> int:
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     vocoder_run, saved_model = _vocoder_named(flags.vocoder, run.path)
     _make_folders(utterances)
-    _say("⏳ Loading the voice, which takes some seconds")
+    _say("⏳ Loading the voice, which takes a few seconds")
     device_kind = fix_speaking_device(config, _say)
     with quiet_libraries():
         start_tensorflow("model", device_kind, config)
@@ -131,7 +131,7 @@ def _utterances(flags: argparse.Namespace, encoder: TextEncoder) -> list[Utteran
         utterances.append(Utterance(pieces, wav, mel))
     if encoder.unknown:
         shown = " ".join(encoder.unknown[:_SHOWN_SYMBOLS])
-        _say(f"⚠️  Left out, for the corpus never taught their sound: {shown}")
+        _say(f"⚠️  Skipped, because the training texts never had them: {shown}")
     if not utterances:
         place = "--text" if flags.text is not None else flags.text_file
         raise InputError(f"{place}: there is nothing in it that can be spoken.")

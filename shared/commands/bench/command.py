@@ -14,8 +14,8 @@ from shared.commands.bench.runs import PARTS_IN_WORDS, BenchRun
 from shared.commands.demo_corpus import make_demo_corpus
 from shared.commands.train import check_data_folders
 from shared.config.flags import (
+    OptionsParser,
     PlainParser,
-    add_option_flags,
     number_of_fake_gpus,
     remarks_on,
     resolve_config,
@@ -63,12 +63,13 @@ def main(arguments: list[str]) -> int:
 
 def bench_parser() -> PlainParser:
     """The flags of the command."""
-    parser = PlainParser(
+    parser = OptionsParser(
+        ("data", "task", "model"),
         prog="launcher.py bench",
         usage="launcher.py bench [--train-data DIR] [--data-gpu 0 --model-gpu 1] [flags]",
-        description="Train for a minute each way: batch and step in turns, single-GPU buffered, "
-        "multi-GPU; then say how near each comes to the limit and which flags to use. Without "
-        "--cache nothing is kept: that is the first epoch.",
+        description="Train for a minute in each mode (batch and step in turns, single-GPU buffered, "
+        "multi-GPU), then say how close each comes to the limit and which flags to use. Without "
+        "--cache no features are kept, as in a first epoch.",
     )
     parser.add_argument(
         "--seconds", type=float, default=60.0, metavar="N", help="length of each measurement [60]"
@@ -78,11 +79,9 @@ def bench_parser() -> PlainParser:
     parser.add_argument(
         "--fake-gpus",
         metavar="N",
-        help="believe in this many GPUs and use shares of the CPU instead",
+        help="pretend to have this many GPUs, each a share of the CPU",
     )
     parser.add_argument("--task", metavar="FILE", help="measure this task instead: FILE.py")
-    parser.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
-    add_option_flags(parser, ("data", "task", "model"))
     return parser
 
 

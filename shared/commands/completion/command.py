@@ -26,15 +26,12 @@ def main(arguments: list[str]) -> int:
 
 def completion_parser() -> PlainParser:
     """The flags of the command."""
-    import argparse
-
     parser = PlainParser(
         prog="launcher.py completion",
         usage=f"launcher.py completion {{{','.join(SHELLS)}}}",
         description="Print a script that lets a shell complete 'tandem' and 'launcher.py'.",
         # A new shell finds it by its path alone.
         epilog=_USAGE.format(tandem=Path(sys.executable).with_name("tandem")),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell to complete in")
     return parser

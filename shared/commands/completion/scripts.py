@@ -8,7 +8,7 @@ import shlex
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("tandem", "launcher.py")
-_FOLDERS = {"DIR", "RUN", "FROM", "KEYS"}  # how a value is called that is a folder
+_FOLDERS = {"DIR", "RUN"}  # how a value is called that is a folder
 _FILES = {"FILE", "WAV", "NPY", "DATA"}  # or that may be a file: folders are offered on the way
 
 
@@ -48,6 +48,9 @@ def _values_of(action: argparse.Action) -> tuple[str, ...] | str:
     if action.nargs == 0:
         return ""
     metavar = str(action.metavar or "")
+    accepted: tuple[str, ...] = getattr(action, "accepted", ())
+    if accepted:
+        return accepted
     if metavar.startswith("{"):
         return tuple(metavar.strip("{}").split(","))
     if action.choices and all(isinstance(choice, str) for choice in action.choices):

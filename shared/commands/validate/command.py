@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
         say_plainly("Your system is ready for dual-GPU training.")
         if flags.fake_gpus:
             say_plainly(
-                "That is, on fake GPUs; run it without --fake-gpus where there are real ones."
+                "That was on fake GPUs; run it without --fake-gpus where there are real ones."
             )
     if output is not None:
         write_json(output, {"passed": passed, "checks": checks, "logs": logs})
@@ -111,7 +111,7 @@ def validate_parser() -> PlainParser:
     parser.add_argument(
         "--fake-gpus",
         metavar="N",
-        help="believe in this many GPUs and use shares of the CPU instead",
+        help="pretend to have this many GPUs, each a share of the CPU",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     of_task = parser.add_argument_group("of your own task, on the CPU")

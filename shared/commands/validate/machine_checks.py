@@ -244,7 +244,7 @@ def pipeline(run: RunDirectory, config: Config, placement: Placement) -> list[st
 
 # What to try first when a process of a check has failed.
 _REMEDIES = {
-    Trouble.KILLED: "The system ended it, most often for want of memory: close other programs, and "
+    Trouble.KILLED: "The system ended it, usually because memory ran out: close other programs, and "
     "look at 'dmesg' for the out-of-memory killer.",
     Trouble.SILENCE: "Look with 'nvidia-smi' whether other jobs fill the GPU or the driver does "
     "not answer; then try again.",

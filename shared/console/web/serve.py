@@ -41,7 +41,7 @@ def serve(paths: Sequence[Path], host: str, port: int) -> None:
             say_plainly(f"   On another machine: ssh -L {there} {platform.node()}, then this link")
         else:
             say_plainly(
-                "⚠️  Whoever has this link can look at the runs, and it travels unencrypted; ssh -L "
+                "⚠️  Anyone with this link can see the runs, and nothing is encrypted on the way; ssh -L "
                 "to a page on loopback is safer"
             )
         say_plainly("   Ctrl-C ends the page; the runs go on")

@@ -50,7 +50,7 @@ def test_weights_are_the_other_runs_averages_and_symbols_keep_their_meaning():
     untouched = new.weights[place].numpy()
     checkpoint = checkpoint_of(old)
     remark = begin(checkpoint, OLD_TABLE, new, NEW_TABLE)
-    assert remark == "Not in it, and learned from nothing: 1 symbols (d)"
+    assert remark == "Not in it, so learned from scratch: 1 symbols (d)"
     for i, name in enumerate(new.names):
         np.testing.assert_array_equal(new.averages[i].numpy(), new.weights[i].numpy())
         if i != place:

@@ -45,7 +45,7 @@ def test_overfitting_is_said_when_it_is_found_and_again_at_the_end(run):
     progress = progress_of(run, said)
     validate(progress, 400, 1.4)
     wanted = [
-        "📚 Overfitting: no better validation since step 100 (3 of them), but the training loss falls",
+        "📚 Overfitting: no better validation since step 100 (3 in a row), while the training loss falls",
         "   The best checkpoint is kept. What helps: more data, --max-steps 100, --early-stopping 3",
     ]
     assert [line for line in said if line][1:] == wanted
@@ -55,7 +55,7 @@ def test_overfitting_is_said_when_it_is_found_and_again_at_the_end(run):
     assert not any("Overfitting" in line for line in said)  # once is enough, until the end
     said.clear()
     progress.say_verdict()
-    assert said[0].startswith("📚 Overfitting: no better validation since step 100 (4 of them)")
+    assert said[0].startswith("📚 Overfitting: no better validation since step 100 (4 in a row)")
 
 
 def test_a_better_validation_says_nothing_of_the_kind(run):

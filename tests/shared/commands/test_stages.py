@@ -67,7 +67,7 @@ def test_a_share_of_no_minutes_is_refused():
 
 def test_how_it_is_shared_out_is_said():
     words = plan_in_words(stages_of(config_of()))
-    assert "Of 60 minutes, 15 are for the vocoder" in words and "45 are for the speech" in words
+    assert "15 of the 60 minutes go to the vocoder" in words and "45 go to the speech" in words
 
 
 def test_a_run_is_done_that_has_ended_well_after_as_many_minutes(tmp_path):

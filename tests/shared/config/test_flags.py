@@ -1,10 +1,12 @@
 """Flags: the same options as in a file, read by the same rules, mistakes in one sentence."""
 
+import re
+
 import pytest
 
 import launcher
 from shared.config.flags import resolve_config, train_parser, with_fake_gpus
-from shared.config.option import rules_of
+from shared.config.option import TOPICS, rules_of
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
@@ -114,12 +116,40 @@ def test_fake_gpus_can_come_from_the_environment_and_flags_are_stronger(monkeypa
     assert refused().startswith(f"{FAKE_GPUS_VARIABLE}: found 'two'; expected a whole number")
 
 
-def test_help_names_every_flag_and_its_default():
-    text = train_parser("launcher.py", "").format_help()
+def test_the_help_shows_the_ten_flags_that_matter_most_and_a_way_to_the_others(capsys):
+    parser = train_parser("launcher.py", "")
+    shown = re.findall(r"^  (--[a-z-]+)", parser.format_help(), re.MULTILINE)
+    rules = [rule for kind in SECTIONS.values() for rule in rules_of(kind).values() if rule.first]
+    assert sorted(rule.first for rule in rules) == list(range(1, 11))
+    in_order = [rule.flag for rule in sorted(rules, key=lambda rule: rule.first)]
+    assert shown == [*in_order, "--config", "--help-all"]
+    with pytest.raises(SystemExit):
+        parser.parse_all(["--help-all"])
+    assert capsys.readouterr().out == parser.format_help_all()
+
+
+def test_the_whole_help_has_every_flag_once_under_what_it_is_for_with_its_default():
+    text = train_parser("launcher.py", "").format_help_all()
+    shown = re.findall(r"^  (--\S+)", text, re.MULTILINE)
     for kind in SECTIONS.values():
         for rule in rules_of(kind).values():
-            assert rule.flag in text
-    assert "[50]" in text
+            name = rule.flag.replace("--", "--[no-]", 1) if rule.kind == "bool" else rule.flag
+            assert shown.count(name) == 1, name
+            assert rule.topic in TOPICS
+    assert text.index(TOPICS["data"]) < text.index("--val-data") < text.index(TOPICS["budget"])
+    assert "[50]" in text and "[off]" in text and "[none]" not in text
+
+
+@pytest.mark.parametrize("columns", [80, 100, 250])
+def test_no_line_of_the_help_is_wider_than_the_terminal_or_a_hundred_columns(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for line in train_parser("launcher.py", "").format_help_all().splitlines()[2:]:
+        assert len(line) <= min(columns, 100), line
+
+
+def test_a_flag_is_never_divided_between_two_lines():
+    for line in train_parser("launcher.py", "").format_help_all().splitlines():
+        assert not line.endswith("-"), line
 
 
 def test_fake_gpus_of_the_environment_count_for_a_configuration_made_in_python(monkeypatch):

@@ -13,7 +13,7 @@ def given(*flags):
 
 
 def test_the_old_flag_is_understood_and_its_new_name_is_said_once():
-    said = "--mixed-precision is --precision by now, and was taken for auto (mixed_precision = true in a file the same)"
+    said = "--mixed-precision is now called --precision, and was read as auto; so is mixed_precision = true in a file"
     assert given("--mixed-precision", "--mixed-precision") == ("auto", [said])
     assert given("--no-mixed-precision")[0] == "tf32"
     assert given("--precision", "float16") == ("float16", [])

@@ -142,7 +142,10 @@ def test_every_flag_is_a_field_and_the_reverse():
     flags = {flag for action in parser._actions for flag in action.option_strings}
     flags = {flag for flag in flags if not flag.startswith("--no-")}
     fields = {rule.flag for section in SECTIONS.values() for rule in rules_of(section).values()}
-    assert flags - {"-h", "--help", "--config", *(old.old_flag for old in RENAMED)} == fields
+    assert (
+        flags - {"-h", "--help", "--help-all", "--config", *(old.old_flag for old in RENAMED)}
+        == fields
+    )
 
 
 def values_of(rule: Rule) -> st.SearchStrategy:

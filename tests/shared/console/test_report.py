@@ -129,7 +129,7 @@ def test_the_report_tells_the_whole_run(run):
 
 
 def test_the_report_names_devices_and_versions_of_the_run_not_of_its_writer(run):
-    assert "Of the machine that wrote this page" in write_report(run.path).read_text("utf-8")
+    assert "of the machine that wrote this page" in write_report(run.path).read_text("utf-8")
     gpu = Gpu(3, "GeForce", "GPU-aaaa", 24 << 10, 3)
     write_environment(run, Placement(multi_gpu=False, data_gpus=(), model_gpu=gpu))
     found = json.loads(run.environment.read_text())
@@ -138,7 +138,7 @@ def test_the_report_names_devices_and_versions_of_the_run_not_of_its_writer(run)
     page = write_report(run.path).read_text("utf-8")
     for words in ("1.0 of old", "GPU 3: GeForce, 24 GB", "model GPU busy", "The two sides"):
         assert words in page, words
-    assert "Of the machine that wrote" not in page
+    assert "of the machine that wrote" not in page
 
 
 def test_a_spare_that_took_over_counts_as_a_restart(run):
@@ -268,7 +268,7 @@ def test_overfitting_is_named_with_what_helps_and_a_run_that_gains_is_left_in_pe
                 val = {"step": step, "val_loss": 0.5 + step / 100, "val_mel": 0.3 + step / 100}
                 metrics.write(json.dumps({**val, "judged_by": "val_mel"}) + "\n")
     page = write_report(run.path).read_text("utf-8")
-    assert "Overfitting: no better validation since step 20 (4 of them)" in page
+    assert "Overfitting: no better validation since step 20 (4 in a row)" in page
     assert "--early-stopping 3" in page
 
 

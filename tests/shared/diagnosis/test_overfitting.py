@@ -35,7 +35,7 @@ def falling_until_400(step):
 def test_a_training_loss_that_falls_while_no_validation_is_better_is_overfitting():
     found = FitWatch(records(falling, falling_until_400)).overfitting
     assert found is not None and (found.best_step, found.num_validations) == (400, 6)
-    assert "no better validation since step 400 (6 of them)" in str(found)
+    assert "no better validation since step 400 (6 in a row)" in str(found)
     assert "--max-steps 400" in found.advice and "--early-stopping" in found.advice
 
 

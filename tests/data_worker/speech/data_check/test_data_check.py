@@ -106,7 +106,7 @@ def test_counts_add_up(findings):
 
 def test_little_speech_and_much_padding_are_said(findings):
     remarks = " ".join(findings["summary"]["suggestion"]["remarks"])
-    assert "minutes to train on are enough to try it" in remarks
+    assert "minutes to train on are enough to try it out" in remarks
     assert remarks in " ".join(" ".join(findings_in_words(findings, 80)).split())
     assert _padding(32, {"padding_fraction": 0.4}, {"padding_fraction": 0.1})
     assert not _padding(32, {"padding_fraction": 0.4}, {"padding_fraction": 0.3})
