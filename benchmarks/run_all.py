@@ -54,6 +54,7 @@ QUESTIONS = {
     "scale": "Scale: 1,000 to 1,000,000 utterances",
     "slow_storage": "More data workers on storage with 20 ms latency",
     "watchers": "Watchers: a step while the run is watched against one while it is not",
+    "reading": "Numbers, dates and abbreviations read as people read them",
     "start_up": "Start-up: command to first training step",
     "voice": "Time to an intelligible voice",
     "vocoder": "Copy synthesis by the vocoder, after three minutes of training",

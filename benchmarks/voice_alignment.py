@@ -27,10 +27,10 @@ class Aligner:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         from model_worker.checkpoints.averaged import averaged_checkpoint
         from model_worker.speech.speaking.loaded_voice import load_model
-        from model_worker.speech.speaking.spoken_text import TextEncoder
         from shared.config.toml_file import load_config
         from shared.plan.index import Index
         from shared.run.directory import RunDirectory
+        from shared.speech.text.encoder import TextEncoder
 
         directory = RunDirectory(run)
         self._index = Index.load(directory.index)
@@ -38,7 +38,7 @@ class Aligner:
         self._model = load_model(
             self._index, size, averaged_checkpoint(directory, print, "to speak with")
         )
-        self._encoder = TextEncoder(self._index)
+        self._encoder = TextEncoder.of_index(self._index)
 
     def word_ends_ms(self, audio: np.ndarray, text: str) -> list[float]:
         """End of the last sound of each word that is spoken as one."""

@@ -16,6 +16,7 @@ from shared.config.settings import Config
 from shared.plan.index import RaggedColumn
 from shared.speech import mel
 from shared.speech.corpus_statistics import Statistics
+from shared.speech.text.reading.reader import VERSION
 from shared.speech.text.symbols import build_table, encode_corpus
 from shared.task import Corpus, Example
 
@@ -59,6 +60,8 @@ def speech_corpus(
             "text": {
                 "frontend": config.task.text_frontend,
                 "language": config.task.language,
+                # Part of what the index is only where the rules have said anything.
+                **({"reading": VERSION} if any(each.is_reworded for each in usable) else {}),
             },
         },
         remarks={"unspoken": sorted({c for each in usable for c in each.unspoken})},

@@ -23,6 +23,7 @@ from shared.config.settings import Config
 from shared.plan.index import Index
 from shared.speech.batch import GROUP_COLUMN
 from shared.speech.text.frontend import make_frontend
+from shared.speech.text.reading.reader import VERSION
 from shared.task import (
     Corpus,
     DataSide,
@@ -47,7 +48,7 @@ class Recordings(DataSide):
     """Recordings of one speaker or many."""
 
     group_column = GROUP_COLUMN
-    same_index = "recordings, version 1"
+    same_index = f"recordings, version 1, reading {VERSION}"
     read_columns = ("start", "num_samples", "sample_rate")
     noun = "utterances"
     patience_s = 0.0  # nothing here takes seconds: a reader that stands still is stuck for good

@@ -12,9 +12,8 @@ from shared.config.flags import OptionsParser, PlainParser
 from shared.config.settings import Config
 from shared.config.toml_file import build_config, read_values
 from shared.errors import ConfigError, InputError
+from shared.speech.text.markup import PITCH_RANGE, SPEED_RANGE
 
-SPEED_RANGE = (0.25, 4.0)
-PITCH_RANGE = (-12.0, 12.0)
 GRIFFIN_LIM = "griffin-lim"  # of --vocoder
 
 
@@ -61,7 +60,11 @@ def speak_parser() -> PlainParser:
         description="Speak text with the voice of a run, from its best checkpoint.",
     )
     parser.add_argument("--run", required=True, metavar="DIR", help="run directory")
-    parser.add_argument("--text", help="what to say; long text is spoken sentence by sentence")
+    parser.add_argument(
+        "--text",
+        help="what to say; long text is spoken sentence by sentence, and may hold <break>, "
+        "<emphasis>, <prosody> and [[phonemes]]",
+    )
     parser.add_argument("--text-file", metavar="FILE", help="UTF-8 text to say")
     parser.add_argument("--out", metavar="WAV", help="16-bit wav at 22,050 Hz")
     parser.add_argument(
@@ -75,6 +78,11 @@ def speak_parser() -> PlainParser:
     )
     parser.add_argument("--reference", metavar="WAV", help="speak in the voice of this recording")
     parser.add_argument("--speaker", metavar="NAME", help="speak as this speaker of the corpus")
+    parser.add_argument(
+        "--lexicon",
+        metavar="FILE",
+        help="how words are said: a line each, the word, a tab, and other words or [[phonemes]]",
+    )
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast [1]")
     parser.add_argument("--pitch", type=float, default=0.0, help="semitones up or down [0]")
     parser.add_argument(

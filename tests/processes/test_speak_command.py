@@ -43,6 +43,7 @@ def trained(checkout, run, vocoder):
     shutil.copy(checkout.corpus / "wavs" / "demo-0003.wav", checkout.folder / "clip.wav")
     lines = "One red boat.\n\n…\nTwo ☃ red boats.\n"
     (checkout.folder / "lines.txt").write_text(lines, "utf-8")
+    (checkout.folder / "words.txt").write_text("red\t[[ɹˈɛd]]\n", "utf-8")
     return checkout
 
 
@@ -77,6 +78,24 @@ def test_every_documented_way_speaks(trained):
     assert len(warned) <= 1  # espeak-ng may well read a snowman aloud
 
 
+def test_tags_are_heard_in_the_wav(trained):
+    """All in one go: a line for each, of the same words."""
+    lines = [
+        "The old horse slept. Nobody saw it.",
+        'The old horse slept. <break time="2s"/> Nobody saw it.',
+        '<prosody rate="50%">The old horse slept. Nobody saw it.</prosody>',
+    ]
+    (trained.folder / "lines.txt").write_text("\n".join(lines), "utf-8")
+    line = "python launcher.py speak --run runs/mine --text-file lines.txt --out-dir tags"
+    command = trained.documented(line.split(), "--vocoder", "griffin-lim")
+    assert command.wait() == 0, command.text
+    plain, with_break, slow = (
+        num_samples(trained.folder / "tags" / f"{n:04d}.wav") / 22_050 for n in (1, 2, 3)
+    )
+    assert with_break - plain == pytest.approx(2 - 0.25, abs=0.02)  # the pause that was there
+    assert slow == pytest.approx(2 * (plain - 0.25) + 0.25, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -92,6 +111,8 @@ def test_every_documented_way_speaks(trained):
         (["--text", "hi", "--out-dir", "d"], "none was given"),
         (["--text-file", "gone.txt", "--out", "a.wav"], "gone.txt: can't be read"),
         (["--text", "…", "--out", "a.wav"], "nothing in it that can be spoken"),
+        (["--text", "<emphasis>hi", "--out", "a.wav"], "<emphasis> is never closed"),
+        (["--text", "hi", "--out", "a.wav", "--lexicon", "gone.txt"], "gone.txt: can't be read"),
         (["--text", "hi", "--out", "/proc/none/a.wav"], "can't be made"),
     ],
 )

@@ -20,6 +20,7 @@ class Usable(NamedTuple):
     symbols: str  # one symbol per character, without the silence at both ends
     unspoken: tuple[str, ...]  # characters of the text that have no sound
     num_frames: int
+    is_reworded: bool = False  # its symbols owe something to `shared/speech/text/reading`
 
 
 class CheckSettings(NamedTuple):
@@ -44,7 +45,9 @@ def check_row(row: Row, settings: CheckSettings) -> Usable | LeftOut:
             BAD,
             f"its text has {len(row.text):,} characters; at most {MAX_TEXT_CHARACTERS:,} are read",
         )
-    symbols, unspoken = _frontend(settings.frontend, settings.language).symbols(row.text)
+    frontend = _frontend(settings.frontend, settings.language)
+    said = frontend.read(row.text)
+    symbols, unspoken = frontend.sounds(said)
     if not symbols.strip():
         return leave_out(row, BAD, f"nothing in its text can be spoken ({row.text[:40]!r})")
     try:
@@ -59,4 +62,5 @@ def check_row(row: Row, settings: CheckSettings) -> Usable | LeftOut:
             f"its text has {len(symbols) + 2} symbols and its audio only "
             f"{num_frames} mel frames; each symbol needs one",
         )
-    return Usable(found, symbols, tuple(unspoken), num_frames)
+    is_reworded = said != row.text and symbols != frontend.sounds(row.text)[0]
+    return Usable(found, symbols, tuple(unspoken), num_frames, is_reworded)

@@ -269,8 +269,8 @@ class AcousticModel(keras.Model):
             symbols: int32 (batch, symbols)
             symbol_lengths: int32 (batch,)
             reference_mel: float32 (batch, frames, bins), natural log
-            speed: 2.0 is twice as fast
-            pitch_shift: in semitones
+            speed: 2.0 is twice as fast; one for all, or float32 (batch, symbols, 1)
+            pitch_shift: in semitones; one for all, or float32 (batch, symbols, 1)
             max_frames: even; longer speech is cut
 
         Returns: mel float32 (batch, max_frames, bins) natural log, silent after its end;
@@ -284,7 +284,7 @@ class AcousticModel(keras.Model):
         log_durations = self._durations(encoding, mask, vector, start)
         prosody = self._prosody(encoding, mask, vector, start)
         semitone = tf.math.log(2.0) / 12.0 / known.pitch_std
-        prosody += tf.stack([pitch_shift * semitone, 0.0]) * mask
+        prosody += pitch_shift * semitone * tf.constant([1.0, 0.0]) * mask
         exact = tf.exp(tf.minimum(log_durations, MAX_LOG_DURATION)) * mask / speed
         # Rounding the ends rather than the durations keeps the utterance at its predicted length.
         ends = tf.minimum(

@@ -21,7 +21,6 @@ import numpy as np
 from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
-from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.vocoder.own_vocoder import own_vocoder
 from shared.config.settings import Config
 from shared.devices.gpus import worker_environment
@@ -32,6 +31,7 @@ from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.command_flags import read_export_flags
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.speech.text.encoder import TextEncoder
 from shared.speech.text.symbols import SPECIAL
 from shared.worker.foreground import foreground_main, quiet_libraries
 from shared.worker.start import open_run, start_tensorflow
@@ -140,7 +140,7 @@ def _about(index: Index, speakers: list[str], statistics: dict, step: int) -> di
 
 def _example(index: Index) -> tuple[str, str]:
     """A sentence in the voice's own script, and its symbols; at worst one of the corpus."""
-    encoder = TextEncoder(index)
+    encoder = TextEncoder.of_index(index)
     language = str(index.text["language"] or "").partition("-")[0]
     # Phonemes are made of any script, if need be letter by letter: then only its own will do.
     by_sound = index.text["frontend"] == "phonemes"

@@ -11,13 +11,14 @@ import tensorflow as tf
 
 from model_worker.checkpoints.files import Checkpoint
 from model_worker.speech.network.acoustic_model import AcousticModel, build_model
-from model_worker.speech.speaking.speaking_graph import SYMBOL_MULTIPLE, speaking_function
-from model_worker.speech.speaking.spoken_text import EncodedPiece
+from model_worker.speech.speaking.speaking_graph import SYMBOL_MULTIPLE, speaking_each_symbol
 from shared.errors import CheckpointError
 from shared.plan.buckets import round_up
 from shared.plan.index import Index
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.mel import LOG_FLOOR, MEL_BINS
+from shared.speech.text.encoder import EncodedPiece
+from shared.speech.text.markup import PITCH_RANGE, SPEED_RANGE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Voice:
     """Speaks symbols in the voice of a reference mel."""
 
     def __init__(self, model: AcousticModel):
-        self._speak = speaking_function(model)
+        self._speak = speaking_each_symbol(model)
 
     def warm_up(self, reference_mel: np.ndarray) -> None:
         """Trace and optimise the graph, so that the first sentence is as fast as the others."""
@@ -67,24 +68,30 @@ class Voice:
         self,
         symbols: np.ndarray,
         reference_mel: np.ndarray,
-        speed: float = 1.0,
-        pitch_semitones: float = 0.0,
+        speed: float | np.ndarray = 1.0,
+        pitch_semitones: float | np.ndarray = 0.0,
     ) -> Spoken:
         """Speak one utterance.
 
         Args:
             symbols: int (num_symbols,), with the silence at both ends.
             reference_mel: float32 (REFERENCE_FRAMES, 80), natural log.
+            speed, pitch_semitones: for all symbols, or float32 (num_symbols,), one for each.
         """
         num_symbols = len(symbols)
-        padded = np.zeros((1, round_up(num_symbols, SYMBOL_MULTIPLE)), np.int32)
+        length = round_up(num_symbols, SYMBOL_MULTIPLE)
+        padded = np.zeros((1, length), np.int32)
         padded[0, :num_symbols] = symbols
+        pitches = np.zeros((1, length), np.float32)
+        speeds = np.full((1, length), np.max(speed), np.float32)  # padding slows nothing down
+        speeds[0, :num_symbols] = speed
+        pitches[0, :num_symbols] = pitch_semitones
         mel, lengths, durations = self._speak(
             tf.constant(padded),
             tf.constant([num_symbols], tf.int32),
             tf.constant(reference_mel[np.newaxis], tf.float32),
-            tf.constant(speed, tf.float32),
-            tf.constant(pitch_semitones, tf.float32),
+            tf.constant(np.clip(speeds, *SPEED_RANGE)),
+            tf.constant(np.clip(pitches, *PITCH_RANGE)),
         )
         return Spoken(mel[0, : lengths[0]].numpy(), durations[0, :num_symbols].numpy())
 
@@ -98,8 +105,16 @@ class Voice:
         """The mel of each piece with the pause that follows it: float32 (frames, 80) each."""
         mels = []
         for piece in pieces:
-            spoken = self.speak_ids(piece.symbols, reference_mel, speed, pitch_semitones)
-            mels.append(np.concatenate([spoken.mel, silence(round(piece.pause_frames / speed))]))
+            pause = silence(
+                piece.pause_frames if piece.is_break else round(piece.pause_frames / speed)
+            )
+            if not len(piece.symbols):
+                mels.append(pause)
+                continue
+            each_speed = speed if piece.speed is None else speed * piece.speed
+            each_pitch = pitch_semitones if piece.pitch is None else pitch_semitones + piece.pitch
+            spoken = self.speak_ids(piece.symbols, reference_mel, each_speed, each_pitch)
+            mels.append(np.concatenate([spoken.mel, pause]))
         return mels
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from model_worker.checkpoints.averaged import averaged_checkpoint
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
 from model_worker.speech.speaking.speaking_device import fix_speaking_device
-from model_worker.speech.speaking.spoken_text import EncodedPiece, TextEncoder
 from model_worker.vocoder.own_vocoder import own_vocoder
 from model_worker.vocoder.trained_run import TrainedRun, is_run, trained_run
 from shared.errors import InputError
@@ -24,6 +23,8 @@ from shared.plan.index import Index
 from shared.run.files import make_folder, npy_bytes, write_file
 from shared.speech.command_flags import GRIFFIN_LIM, read_speak_flags
 from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.speech.text.encoder import EncodedPiece, TextEncoder
+from shared.speech.text.lexicon import Lexicon
 from shared.speech.wav import wav_bytes
 from shared.worker.foreground import foreground_main, quiet_libraries
 from shared.worker.start import open_run, start_tensorflow
@@ -49,7 +50,8 @@ def _work(arguments: list[str]) -> int:
         reference_mel = mel_of_recording(flags.reference, config, index.mel_basis)
     else:
         reference_mel = mel_of_speaker(flags.speaker, index, config)
-    utterances = _utterances(flags, TextEncoder(index))
+    lexicon = Lexicon.read(flags.lexicon) if flags.lexicon else None
+    utterances = _utterances(flags, TextEncoder.of_index(index, lexicon))
     checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
     vocoder_run, saved_model = _vocoder_named(flags.vocoder, run.path)
     _make_folders(utterances)
@@ -120,7 +122,10 @@ def _utterances(flags: argparse.Namespace, encoder: TextEncoder) -> list[Utteran
     utterances = []
     if flags.out_dir:
         for number, line in enumerate(text.split("\n"), 1):
-            pieces = encoder.encode(line)
+            try:
+                pieces = encoder.encode(line)
+            except InputError as error:
+                raise InputError(f"{flags.text_file}: line {number}: {error}") from None
             if pieces:
                 mel = Path(flags.mel) / f"{number:04d}.npy" if flags.mel else None
                 utterances.append(Utterance(pieces, Path(flags.out_dir) / f"{number:04d}.wav", mel))
@@ -130,12 +135,21 @@ def _utterances(flags: argparse.Namespace, encoder: TextEncoder) -> list[Utteran
         wav, mel = Path(flags.out) if flags.out else None, Path(flags.mel) if flags.mel else None
         utterances.append(Utterance(pieces, wav, mel))
     if encoder.unknown:
-        shown = " ".join(encoder.unknown[:_SHOWN_SYMBOLS])
-        _say(f"⚠️  Skipped, because the training texts never had them: {shown}")
+        _say(f"⚠️  Skipped, because the training texts never had them: {_left_out(encoder.unknown)}")
     if not utterances:
         place = "--text" if flags.text is not None else flags.text_file
         raise InputError(f"{place}: there is nothing in it that can be spoken.")
     return utterances
+
+
+def _left_out(unknown: dict[str, str]) -> str:
+    """Each symbol with the first word that has it: "ï in naïve, é in café"."""
+    shown = [
+        f"{symbol} in {word}" if word not in ("", symbol) else symbol
+        for symbol, word in list(unknown.items())[:_SHOWN_SYMBOLS]
+    ]
+    more = len(unknown) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _read_text(path: Path) -> str:

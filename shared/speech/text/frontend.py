@@ -10,10 +10,9 @@ import functools
 import re
 import unicodedata
 
-import numpy as np
-
 from shared.errors import ConfigError
 from shared.speech.text import symbols
+from shared.speech.text.reading.reader import reader_of
 
 FRONTENDS = ("phonemes", "characters")
 MARKS = ",.!?;:—…"
@@ -39,6 +38,7 @@ _GLUED = re.compile(r"(?<=\w)([?!;:,]+)(?=[^\W\d])")  # "ok?Yes": espeak would r
 _QUIET = frozenset(_CLOSING + _OPENING + "-`´")
 _QUOTE_KINDS = frozenset({"Pi", "Pf", "Ps", "Pe"})  # of Unicode: quotation marks and brackets
 _DROPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
+PARAGRAPH = re.compile(r"\n\s*\n")
 _ZERO_WIDTH_JOINERS = "\u200c\u200d"  # they change letters in Persian and Indic scripts
 
 
@@ -63,10 +63,19 @@ class Phonemes:
         from shared.speech.text.espeak import Espeak
 
         self._espeak = Espeak(language)
+        self._reader = reader_of(language)
         self._speaks = functools.cache(lambda character: bool(self._espeak.phonemes(character)))
 
     def symbols(self, text: str) -> tuple[str, list[str]]:
         """The symbols of `text`, and each character that espeak-ng has no sound for, once."""
+        return self.sounds(self.read(text))
+
+    def read(self, text: str) -> str:
+        """The text as it is said: dates, units and abbreviations in words (`reading/`)."""
+        return "\n\n".join(self._reader.read(normalise(each)) for each in PARAGRAPH.split(text))
+
+    def sounds(self, text: str, goes_on: bool = False) -> tuple[str, list[str]]:
+        """`symbols` of a text that was `read` already; one that `goes_on` may begin with a mark."""
         text = _GLUED.sub(r"\1 ", "".join(map(_plain, normalise(text))))
         pieces: list[str] = []
         for clause, mark in _clauses(text):
@@ -76,6 +85,8 @@ class Phonemes:
                 pieces.append((" " if pieces else "") + phonemes + mark)
             elif pieces and mark and pieces[-1][-1] not in MARKS:
                 pieces[-1] += mark
+            elif goes_on and mark and not pieces:
+                pieces.append(mark)
         return "".join(pieces), self._unspoken(text)
 
     def _unspoken(self, text: str) -> list[str]:
@@ -108,6 +119,14 @@ def _plain(character: str) -> str:
 class Characters:
     """The text's own characters in lower case, composed; every printable one is a symbol."""
 
+    def read(self, text: str) -> str:
+        """The text as it is: its own characters are what the voice learnt."""
+        return text
+
+    def sounds(self, text: str, goes_on: bool = False) -> tuple[str, list[str]]:
+        """`symbols`: nothing needs to be read, and every mark is kept."""
+        return self.symbols(text)
+
     def symbols(self, text: str) -> tuple[str, list[str]]:
         """The symbols of `text`, and each character that is no symbol (control codes), once."""
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).lower())
@@ -128,20 +147,6 @@ class Characters:
 def normalise(text: str) -> str:
     """Composed characters (NFC), straight spaces, no line breaks."""
     return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-def encode_text(
-    text: str, frontend: Phonemes | Characters, table: list[str]
-) -> tuple[np.ndarray, list[str]]:
-    """A text to speak as symbol numbers, with the silence at both ends.
-
-    Returns:
-        int32 (num_symbols,), and what of the text the model can't say, once each: characters
-        without a sound and symbols that the run's table does not have.
-    """
-    found, unspoken = frontend.symbols(text)
-    numbers, unknown = symbols.encode(found, table)
-    return numbers, list(dict.fromkeys([*unspoken, *unknown]))
 
 
 def _clauses(text: str) -> list[tuple[str, str]]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shared.speech.text.frontend import goes_on, normalise
+from shared.speech.text.frontend import PARAGRAPH, goes_on, normalise
 
 MAX_CHARACTERS = 200
 PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S = 0.5, 0.25, 0.12
 
 _CLOSING = "\"'”’»›)]}」』》〉）"
+_TAG = "\U000f0000-\U000ffffd"  # a tag of `markup`: it stands with what is before it
 _ENDS = ".!?…؟۔"
 _WIDE_ENDS = "。．！？।॥"  # end a sentence without a space after them
 _SENTENCE_END = re.compile(
-    rf"(?:[{_ENDS}]+[{re.escape(_CLOSING)}]*(?=\s|$))|(?:[{_WIDE_ENDS}]+[{re.escape(_CLOSING)}]*)"
+    rf"(?:[{_ENDS}]+[{re.escape(_CLOSING)}{_TAG}]*(?=\s|$))"
+    rf"|(?:[{_WIDE_ENDS}]+[{re.escape(_CLOSING)}{_TAG}]*)"
 )
-_PARAGRAPH = re.compile(r"\n\s*\n")
 # Where an over-long sentence may be cut, best first: after a clause, after a word.
 _CLAUSE_ENDS = (re.compile(r"[;:—–،、，；：](?=\s|$)|[—、，；：]"), re.compile(r",(?=\s)"))
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
@@ -40,7 +41,7 @@ def pieces_of(text: str, max_characters: int = MAX_CHARACTERS) -> list[Piece]:
     space, an empty line ends a paragraph. The last piece has no pause after it.
     """
     pieces: list[Piece] = []
-    for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
+    for paragraph in PARAGRAPH.split(text.replace("\r\n", "\n")):
         sentences = _sentences(normalise(paragraph))
         for number, sentence in enumerate(sentences):
             is_last = number == len(sentences) - 1

@@ -1,12 +1,14 @@
 """Speaking: what is said does not depend on padding, company or the day; speed and pitch do act."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.speaking.loaded_voice import Voice, load_model
 from model_worker.speech.speaking.speaking_graph import (
@@ -14,12 +16,12 @@ from model_worker.speech.speaking.speaking_graph import (
     MAX_FRAMES_PER_SYMBOL,
     speaking_function,
 )
-from model_worker.speech.speaking.spoken_text import TextEncoder
 from model_worker.speech.speaking.vocoder import SavedVocoder
 from model_worker.vocoder.griffin_lim import GriffinLim
 from shared.errors import CheckpointError, InputError
 from shared.speech.corpus_statistics import Statistics
-from shared.speech.mel import HOP
+from shared.speech.mel import HOP, SAMPLE_RATE
+from shared.speech.text.encoder import TextEncoder
 
 TABLE = ["_", "<s>", "</s>", " ", *"abcdefghijklmnopqrstuvwxyz,.!?"]
 STATISTICS = Statistics(-5.0, 2.0, 5.0, 0.3, 1.0, 1.0)
@@ -119,7 +121,9 @@ def test_a_model_that_dwells_for_ever_is_cut_off(model):
 
 def test_long_text_is_spoken_in_pieces_with_pauses(voice, index):
     def mel_of(text):
-        return np.concatenate(voice.speak_pieces(TextEncoder(index).encode(text), REFERENCE))
+        return np.concatenate(
+            voice.speak_pieces(TextEncoder.of_index(index).encode(text), REFERENCE)
+        )
 
     one, both = mel_of("One word."), mel_of("One word. One word.")
     pause = both[len(one) : -len(one)]
@@ -128,15 +132,86 @@ def test_long_text_is_spoken_in_pieces_with_pauses(voice, index):
     assert 15 < len(pause) < 30 and (pause == np.float32(np.log(1e-5))).all()
 
 
+def spoken(voice, index, text, **settings):
+    return voice.speak_pieces(TextEncoder.of_index(index).encode(text), REFERENCE, **settings)
+
+
+def test_a_break_is_that_much_silence_in_the_sound_at_any_speed(voice, index):
+    vocoder = GriffinLim(np.random.default_rng(0).random((80, 513)).astype(np.float32) / 50)
+    for speed in (1.0, 2.0):
+        one, both = (
+            np.concatenate([vocoder(mel) for mel in spoken(voice, index, text, speed=speed)])
+            for text in ("One word.", 'One word. <break time="800ms"/> One word.')
+        )
+        pause = both[len(one) : -len(one)]
+        assert len(pause) / SAMPLE_RATE == pytest.approx(0.8, abs=0.5 * HOP / SAMPLE_RATE)
+        # The last windows of the word before reach into it.
+        assert np.abs(pause[4 * HOP :]).max() < 0.01 * np.abs(one).max()
+
+
+def test_prosody_makes_a_sentence_as_much_slower_as_it_says(voice, index):
+    (plain,), (slow,), (slower,) = (
+        spoken(voice, index, text)
+        for text in (
+            "We never said that.",
+            '<prosody rate="80%">We never said that.</prosody>',
+            '<prosody rate="50%">We never said that.</prosody>',
+        )
+    )
+    assert len(slow) == pytest.approx(len(plain) / 0.8, abs=1)
+    assert len(slower) == pytest.approx(len(plain) / 0.5, abs=1)
+
+
+def test_emphasis_makes_its_word_longer_and_leaves_the_others(voice, index):
+    (plain,) = TextEncoder.of_index(index).encode("We never said that.")
+    (piece,) = TextEncoder.of_index(index).encode(
+        'We <emphasis level="strong">never</emphasis> said that.'
+    )
+    np.testing.assert_array_equal(piece.symbols, plain.symbols)
+    assert piece.speed is not None
+    usual = voice.speak_ids(plain.symbols, REFERENCE).durations
+    found = voice.speak_ids(piece.symbols, REFERENCE, piece.speed, piece.pitch).durations
+    in_word = piece.speed < 1
+    assert found[in_word].sum() == pytest.approx(usual[in_word].sum() / 0.7, abs=1)
+    assert found[~in_word].sum() == pytest.approx(usual[~in_word].sum(), abs=2)
+
+
+def test_the_pitch_of_each_symbol_is_the_one_that_was_asked_for(model, voice, index):
+    """The contour that the decoder is given: of a word that is set higher, and of the others."""
+    contours = []
+    contour = acoustic_model.alignment.contour
+
+    def seen(values, durations, path):
+        found = contour(values, durations, path)
+        tf.py_function(lambda each: contours.append(each.numpy()), [found], [])
+        return found
+
+    (piece,) = TextEncoder.of_index(index).encode(
+        'We <prosody pitch="+5st">never</prosody> said that.'
+    )
+    assert piece.pitch is not None
+    with mock.patch.object(acoustic_model.alignment, "contour", seen):
+        own = Voice(model)
+        own.speak_ids(piece.symbols, REFERENCE)
+        usual, durations = contours[-1][0], own.speak_ids(piece.symbols, REFERENCE).durations
+        own.speak_ids(piece.symbols, REFERENCE, 1.0, piece.pitch)
+        higher = contours[-1][0]
+    ends = np.cumsum(durations)
+    semitones = (higher - usual)[: ends[-1]] * STATISTICS.pitch_std * 12 / np.log(2)
+    in_word = np.repeat(piece.pitch > 0, durations)
+    np.testing.assert_allclose(semitones[in_word].max(), 5, atol=1e-3)
+    assert np.median(semitones[in_word]) > 4.9 and np.median(semitones[~in_word]) < 0.1
+
+
 @pytest.mark.parametrize("text", ["", " \n", "...", "!?", "☃"])
 def test_text_without_a_sound_has_no_pieces(index, text):
-    assert TextEncoder(index).encode(text) == []
+    assert TextEncoder.of_index(index).encode(text) == []
 
 
 def test_unknown_symbols_are_told_once_each_and_the_rest_is_spoken(index):
-    encoder = TextEncoder(index)
+    encoder = TextEncoder.of_index(index)
     pieces = encoder.encode("naïve café. Über naïve!")
-    assert len(pieces) == 2 and encoder.unknown == ["ï", "é", "ü"]
+    assert len(pieces) == 2 and encoder.unknown == {"ï": "naïve", "é": "café", "ü": "Über"}
     assert len(pieces[0].symbols) == 2 + len("nave caf.")
 
 

@@ -1,0 +1,103 @@
+"""How English reads abbreviations, acronyms and roman numerals."""
+
+from __future__ import annotations
+
+import re
+
+from shared.speech.text.reading import roman
+from shared.speech.text.reading.english_dates import ordinal
+from shared.speech.text.reading.english_words import (
+    ABBREVIATIONS,
+    ACRONYMS,
+    BEFORE_NUMBERS,
+    COUNTED,
+    LETTERED,
+    ONLY_WITH_STOP,
+    RULERS,
+    RULING,
+    TITLES,
+)
+from shared.speech.text.reading.full_stop import kept_stop
+from shared.speech.text.reading.reader import Rule
+
+
+def _any(words: object) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))  # type: ignore[call-overload]
+
+
+def _title(match: re.Match[str]) -> str:
+    return TITLES[match[1]]
+
+
+def _street(match: re.Match[str]) -> str:
+    kind = {"St": "Street", "Dr": "Drive"}[match["kind"]]
+    return match["name"] + kind + kept_stop(match)
+
+
+def _before_number(match: re.Match[str]) -> str:
+    return f"{BEFORE_NUMBERS[match[1]]} {roman.value_of(match[2] or '') or match[2] or ''}"
+
+
+def _abbreviation(match: re.Match[str]) -> str:
+    return ABBREVIATIONS[match[1]] + kept_stop(match)
+
+
+def _lettered(match: re.Match[str]) -> str:
+    return LETTERED[match[1]]
+
+
+def _bare_roman(match: re.Match[str]) -> str | None:
+    value = roman.value_of(match.group())
+    return str(value) if value and match.group() not in ("XX", "XXX") else None
+
+
+_VERB = re.compile(r"\s+(?!(?:of|was|reigned|ruled|died|became|who|and|had)\b)[a-z]|'")
+
+
+def _roman(match: re.Match[str]) -> str | None:
+    before, title, name, numeral = match.group("before", "title", "name", "numeral")
+    value = roman.value_of(numeral)
+    if value == 0:
+        return None
+    if len(numeral) == 1 and re.match(r"\. [A-Z]", match.string[match.end() :]):
+        return None  # an initial
+    if name.lower() in COUNTED:
+        return f"{before}{name} {value}" if len(numeral) > 1 or numeral in "IVX" else None
+    if title or name in RULERS:
+        after = match.string[match.end() :]
+        if value > 30 or (numeral == "I" and not title and _VERB.match(after)):
+            return None  # "Then Henry I saw"
+        return f"{before}{name} the {ordinal(value)}"
+    return f"{before}{name} {value}" if len(numeral) > 1 and value < 40 else None
+
+
+# What a new sentence begins with rather than a name: "on Main St. The shop"
+_SENTENCE_WORDS = (
+    "A|An|And|As|At|But|By|For|From|He|Her|His|How|If|In|Is|It|Its|My|No|Now|On|One|Our|She|So|That|The"
+    "|Their|Then|There|They|This|To|Turn|We|What|When|Where|Who|Why|With|You|Your"
+)
+RULES = [
+    Rule(
+        re.compile(
+            rf"\b(?P<before>(?P<title>{'|'.join(RULING)})? ?)\b(?P<name>[A-Za-z][a-z]+) "
+            rf"(?P<numeral>{roman.NUMERAL})\b(?![.’'-]\w)"
+        ),
+        _roman,
+    ),
+    Rule(re.compile(r"\b[IVX]{2,}\b(?! (?:drip|line|bag|fluid))"), _bare_roman),
+    Rule(re.compile(rf"\b({_any(LETTERED)})\b(?!\.\w)\.?"), _lettered),
+    Rule(re.compile(rf"\b({_any(BEFORE_NUMBERS)})\. ?(?:(?=\d)|([IVX]+)\b)"), _before_number),
+    Rule(
+        re.compile(
+            r"(?P<name>\b(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th)) )(?P<kind>St|Dr)\."
+            rf"(?! (?!(?:{_SENTENCE_WORDS})\b)[A-Z]\w)(?!\w)"
+        ),
+        _street,
+    ),
+    Rule(re.compile(rf"\b({_any(TITLES)})\.(?= (?:[A-Z]\.|[A-Z][a-z]))"), _title),
+    Rule(re.compile(rf"\b({_any(ABBREVIATIONS)})\.(?!\w)"), _abbreviation),
+    Rule(
+        re.compile(rf"\b({_any(set(ABBREVIATIONS) - ONLY_WITH_STOP)})\b(?![.'’-])"), _abbreviation
+    ),
+    Rule(re.compile(rf"\b({_any(ACRONYMS)})\b"), lambda match: ACRONYMS[match[1]]),
+]
