@@ -291,7 +291,9 @@ class Session(ModelParts):
         if config.training.init_from and not config.training.learning_rate:
             peak *= _FINE_TUNING_SHARE
         steps = total_steps(config, self._plan.batches_per_epoch)
-        schedule = Schedule(peak, steps, config.training.warmup_steps)
+        per_epoch = self._plan.batches_per_epoch / config.training.grad_accum
+        most_steps = self._task.most_steps(per_epoch)
+        schedule = Schedule(peak, steps, config.training.warmup_steps, most_steps)
         if position.fitted_steps:
             schedule.restore(position.fitted_steps)
         say = self._reporter.say

@@ -173,13 +173,25 @@ class TrainingLoop:
             self._position.validations_since_best >= self._training.early_stopping
         ):
             self._parts.reporter.say(
-                f"🛑 No better validation {self._position.validations_since_best} times in a row; "
+                f"🛑 {self._position.validations_since_best} validations in a row brought no improvement; "
                 f"ending, as --early-stopping {self._training.early_stopping} says"
             )
             return True
         if not self._training.max_minutes:
             return False
-        return self._remaining_s() <= 0 or self._position.step >= self._parts.schedule.total_steps
+        if self._remaining_s() <= 0:
+            return True
+        if self._position.step < self._parts.schedule.total_steps:
+            return False
+        self._say_if_time_is_left()
+        return True
+
+    def _say_if_time_is_left(self) -> None:
+        if self._parts.schedule.leaves_time:
+            self._parts.reporter.say(
+                f"✅ Ending at step {self._position.step}: that is enough for this much data, and "
+                "more could harm\n   Only --max-steps trains for longer. More data would help most"
+            )
 
     def _say_if_time_was_used_up_before(self) -> None:
         """A run that ends without one more step has a reason, and whoever started it wants it."""
@@ -190,7 +202,7 @@ class TrainingLoop:
             f"✅ Its {minutes:g} minutes are used up, at step {step}. A larger --max-minutes goes "
             "on from there"
             if step
-            else f"⚠️  {minutes:g} minutes were over before the first step: starting took them all. "
+            else f"⚠️  {minutes:g} minutes were over before the first step: start-up took them all. "
             "Give more with --max-minutes"
         )
 
@@ -283,7 +295,10 @@ class TrainingLoop:
     def _budget(self, step_s: float) -> Budget:
         total = self._parts.schedule.total_steps
         if self._training.max_minutes:
-            return Budget(total, step_s, max(0.0, self._remaining_s()), by_the_clock=True)
+            left_s = max(0.0, self._remaining_s())
+            if self._parts.schedule.leaves_time:
+                left_s = min(left_s, max(0, total - self._position.step) * step_s)
+            return Budget(total, step_s, left_s, not self._parts.schedule.leaves_time)
         return Budget(total, step_s, max(0, total - self._position.step) * step_s)
 
     def _look_at_numbers(self) -> None:

@@ -12,7 +12,7 @@ from model_worker.speech import losses
 from model_worker.speech.initial_weights import new_symbols_in_words, with_matched_symbols
 from model_worker.speech.network.acoustic_model import AcousticModel, build_model
 from model_worker.speech.samples import SpokenSamples
-from shared.plan.index import Index
+from shared.plan.index import TRAIN, Index
 from shared.speech.corpus_statistics import Statistics
 from shared.speech.index_check import check_speech
 from shared.speech.mel import HOP, SAMPLE_RATE
@@ -20,6 +20,11 @@ from shared.task.model_side import Amount, Facts, ModelSide, Viewer
 
 # Peak learning rate by model size, where the user gives none.
 PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
+
+# A run with --max-minutes ends here at the latest: as far as more steps were seen to do no harm to
+# what is held out (docs/tuning.md). A small corpus needs some steps whatever its size.
+_MOST_PASSES = 320
+_LEAST_STEPS = 4000
 
 
 class SpeechModel(ModelSide):
@@ -37,8 +42,13 @@ class SpeechModel(ModelSide):
     def build(self, facts: Facts) -> keras.Model:
         index = facts.index
         check_speech(index)
+        data, training = self.config.data, self.config.training
+        num_examples = np.count_nonzero(index.split == TRAIN)
         return build_model(
-            self.config.task.model_size, len(index.symbol_table), Statistics.of_index(index)
+            self.config.task.model_size,
+            len(index.symbol_table),
+            Statistics.of_index(index),
+            steps_per_pass=num_examples / max(1, data.batch_size * training.grad_accum),
         )
 
     def losses(
@@ -59,6 +69,9 @@ class SpeechModel(ModelSide):
 
     def peak_rate(self) -> float:
         return PEAK_RATES[self.config.task.model_size]
+
+    def most_steps(self, steps_per_epoch: float) -> int:
+        return max(_LEAST_STEPS, round(_MOST_PASSES * steps_per_epoch))
 
     def identity(self) -> dict[str, str]:
         return {"model_size": self.config.task.model_size}

@@ -16,8 +16,16 @@ _MOST_AVERAGED = 2000
 class Schedule:
     """Learning rate by step. With a budget in minutes its length is fitted while training."""
 
-    def __init__(self, peak: float, total_steps: int | None, warmup_steps: int = 0):
+    def __init__(
+        self,
+        peak: float,
+        total_steps: int | None,
+        warmup_steps: int = 0,
+        most_steps: int | None = None,
+    ):
+        """`most_steps`: a budget in minutes is fitted to no more, however many it has time for."""
         self._peak = peak
+        self._most_steps = most_steps
         self._fixed = total_steps is not None
         self.total_steps = total_steps or _FIRST_GUESS
         self._warmup_steps = warmup_steps
@@ -26,7 +34,13 @@ class Schedule:
         """Adjust the length to the time that is left; nothing happens when it is given."""
         used = elapsed_s / max(1e-9, elapsed_s + remaining_s)
         if not self._fixed and used < _FIT_UNTIL_SHARE and step_s > 0:
-            self.total_steps = max(step + 1, step + int(remaining_s / step_s))
+            fitting = max(step + 1, step + int(remaining_s / step_s))
+            self.total_steps = min(fitting, self._most_steps or fitting)
+
+    @property
+    def leaves_time(self) -> bool:
+        """Whether the run ends before its minutes do, as its data is learned by then."""
+        return not self._fixed and self.total_steps == self._most_steps
 
     def restore(self, total_steps: int) -> None:
         """Continue the curve of a checkpoint."""

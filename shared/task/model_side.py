@@ -93,6 +93,13 @@ class ModelSide:
         """Learning rate of the engine's optimizer where --learning-rate gives none."""
         return 1e-3
 
+    def most_steps(self, steps_per_epoch: float) -> int | None:
+        """How many steps data of this size is good for; None = any number.
+
+        A run with --max-minutes ends there, however much time is left. --max-steps goes beyond it.
+        """
+        return None
+
     def identity(self) -> dict[str, str]:
         """What of the configuration decides which model it is: a checkpoint of another is refused."""
         return {}

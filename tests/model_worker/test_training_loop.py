@@ -113,7 +113,7 @@ def test_early_stopping_ends_after_so_many_validations_without_a_better_one(stor
     # One worse validation is forgiven by a better one; one that is equal is not better.
     assert told.position.step == 18 and told.position.best_loss == 0.6
     assert told.said == [
-        "🛑 No better validation 2 times in a row; ending, as --early-stopping 2 says"
+        "🛑 2 validations in a row brought no improvement; ending, as --early-stopping 2 says"
     ]
     assert [what for what in told.did if what.startswith("best")] == ["best 3", "best 6", "best 12"]
     assert told.did[-1] == "saved 18"
@@ -138,6 +138,20 @@ def test_a_run_that_the_clock_ends_keeps_time_to_save_and_validate_what_it_ended
     told.loop.validate_at_the_end(told.receiver, told.prefetch)
     assert told.did[-4:] == ["held out", "held out", f"saved {steps}", f"best {steps}"]
     assert not told.loop.needs_validation and told.now_s <= 30.0
+
+
+def test_more_minutes_train_no_longer_than_the_data_is_good_for(story):
+    steps = []
+    for minutes in (0.5, 1.0, 10.0, 100.0):
+        told = story(TrainingConfig(max_minutes=minutes, validate_every=200), losses=[0.4] * 9)
+        told.parts.schedule = Schedule(1e-3, None, most_steps=150)
+        assert told.loop.run() == EXIT_FINISHED
+        steps.append(told.position.step)
+    assert steps[0] < steps[1] < 150 == steps[2] == steps[3]
+    assert told.said[0].startswith("✅ Ending at step 150: that is enough for this much data")
+    assert told.loop.needs_validation and told.did[-1] == "saved 150"
+    assert TrainingLoop(told.parts, told.position).run() == EXIT_FINISHED  # and so it stays
+    assert told.position.step == 150
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from model_worker.speech.network import alignment, harmonics
+from model_worker.speech.network.channel_dropout import ChannelDropout
 from model_worker.speech.network.layers import ConvBlock, Dense, Predictor, RootMeanSquareNorm
 from model_worker.speech.network.reference_encoder import ReferenceEncoder
 from shared.speech.corpus_statistics import Statistics
@@ -55,12 +56,23 @@ class AcousticModel(keras.Model):
     """See the module. `training_outputs` and `speak` are its two uses; both are pure graph code."""
 
     def __init__(
-        self, shape: ModelShape, num_symbols: int, statistics: Statistics, diagonal_steps: int = 150
+        self,
+        shape: ModelShape,
+        num_symbols: int,
+        statistics: Statistics,
+        diagonal_steps: int = 150,
+        steps_per_pass: float = 0.0,
     ):
+        """`steps_per_pass` over the training data; 0 if the model is not trained."""
         super().__init__()
         self.shape = shape
         self.statistics = statistics
         self._diagonal_steps = diagonal_steps
+        self._channel_dropout = ChannelDropout(
+            (shape.encoder_channels,) * shape.encoder_blocks
+            + (shape.decoder_channels,) * shape.decoder_blocks,
+            steps_per_pass,
+        )
         wide, salt = shape.encoder_channels, iter(range(1, 1000))
         self._embedding = keras.layers.Embedding(
             num_symbols, wide, embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0)
@@ -109,6 +121,14 @@ class AcousticModel(keras.Model):
         at_ends = {id(variable) for layer in ends for variable in layer.trainable_variables}
         return [v for v in self.trainable_variables if len(v.shape) > 1 and id(v) not in at_ends]
 
+    def _factors(
+        self, x: tf.Tensor, step: tf.Tensor | int, training: bool
+    ) -> list[tf.Tensor | None]:
+        """Of all blocks, those of the encoder first."""
+        if not training:
+            return [None] * len(self._channel_dropout.channels)
+        return self._channel_dropout.factors(tf.shape(x)[0], tf.cast(step, tf.int32), x.dtype)
+
     def _normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.statistics.mel_mean) / self.statistics.mel_std
 
@@ -126,8 +146,8 @@ class AcousticModel(keras.Model):
         x = self._embedding(tf.cast(symbols, tf.int64))
         mask = alignment.length_mask(symbol_lengths, tf.shape(x)[1])[:, :, tf.newaxis]
         x = x * tf.cast(mask, x.dtype)
-        for block in self._encoder:
-            x = block(x, mask, vector, step, training=training)
+        for block, factor in zip(self._encoder, self._factors(x, step, training), strict=False):
+            x = block(x, mask, vector, step, training=training, factor=factor)
         return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask, vector
 
     def _decode(
@@ -156,8 +176,9 @@ class AcousticModel(keras.Model):
         mask = alignment.length_mask(folded_lengths, shape[1] // FOLDED_FRAMES)[:, :, tf.newaxis]
         x = self._decoder_in(x)
         x = x * tf.cast(mask, x.dtype)
-        for block in self._decoder:
-            x = block(x, mask, vector, step, training=training)
+        factors = self._factors(x, step, training)[len(self._encoder) :]
+        for block, factor in zip(self._decoder, factors, strict=True):
+            x = block(x, mask, vector, step, training=training, factor=factor)
         out = self._decoder_out(tf.cast(self._decoder_norm(x), tf.float32))
         out = tf.reshape(out, [shape[0], shape[1], MEL_BINS + harmonics.RIPPLE_BINS])
         rippled = harmonics.ripples(log_pitch) * out[..., MEL_BINS:]
@@ -317,9 +338,15 @@ class AcousticModel(keras.Model):
         )
 
 
-def build_model(model_size: str, num_symbols: int, statistics: Statistics) -> AcousticModel:
-    """A model with its weights made, by the global Keras seed and dtype policy."""
-    model = AcousticModel(SHAPES[model_size], num_symbols, statistics)
+def build_model(
+    model_size: str, num_symbols: int, statistics: Statistics, steps_per_pass: float = 0.0
+) -> AcousticModel:
+    """A model with its weights made, by the global Keras seed and dtype policy.
+
+    `steps_per_pass` over the training data; 0 if the model is not trained.
+    """
+    shape = SHAPES[model_size]
+    model = AcousticModel(shape, num_symbols, statistics, steps_per_pass=steps_per_pass)
     batch = {
         "symbols": tf.zeros([1, 2], tf.int32),
         "symbol_lengths": tf.constant([2]),

@@ -144,13 +144,17 @@ class ConvBlock(keras.layers.Layer):
         condition: tf.Tensor,
         step: tf.Tensor | int,
         training: bool = False,
+        factor: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """x (batch, positions, channels), is_real (batch, positions, 1) -> like x"""
+        """x (batch, positions, channels), is_real (batch, positions, 1) -> like x
+
+        With a factor (batch, 1, channels) what the block adds is multiplied by it.
+        """
         hidden = self._conv(self._norm(x, self._condition(condition), is_real))
         hidden = self._dropout(hidden, step, training=training)
         if self._out is not None:
             hidden = self._out(tf.nn.relu(hidden))
-        return x + hidden
+        return x + (hidden if factor is None else hidden * factor)
 
 
 class Predictor(keras.layers.Layer):

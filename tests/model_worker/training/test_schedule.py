@@ -45,3 +45,21 @@ def test_averages_look_back_over_a_share_of_the_run():
     assert Schedule(1.0, 1000).ema_decay() == pytest.approx(1 - 1 / 70)
     assert Schedule(1.0, 10**6).ema_decay() == pytest.approx(1 - 1 / 2000)
     assert 0 < Schedule(1.0, 1).ema_decay() < 1
+
+
+def test_a_budget_in_minutes_is_fitted_to_no_more_steps_than_the_data_is_good_for():
+    lengths = []
+    for minutes in (1, 5, 20, 100, 1000):
+        schedule = Schedule(1.0, None, most_steps=3000)
+        schedule.fit(step=100, elapsed_s=10.0, remaining_s=60.0 * minutes, step_s=0.2)
+        lengths.append((schedule.total_steps, schedule.leaves_time))
+    assert lengths == [(400, False), (1600, False), (3000, True), (3000, True), (3000, True)]
+    by_steps = Schedule(1.0, 5000, most_steps=3000)
+    by_steps.fit(step=100, elapsed_s=10.0, remaining_s=60.0, step_s=0.2)
+    assert by_steps.total_steps == 5000 and not by_steps.leaves_time
+
+
+def test_the_rate_has_fallen_to_its_end_where_the_data_ends_a_run():
+    schedule = Schedule(1.0, None, most_steps=3000)
+    schedule.fit(step=100, elapsed_s=10.0, remaining_s=6000.0, step_s=0.2)
+    assert schedule.rate(2999) == pytest.approx(0.01)

@@ -222,3 +222,19 @@ def test_dropout_is_the_same_for_the_same_step_and_another_for_the_next():
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
+
+
+def test_channels_are_dropped_in_training_once_the_examples_are_known():
+    plain = build_model("tiny", NUM_SYMBOLS, STATISTICS)
+    dropping = build_model("tiny", NUM_SYMBOLS, STATISTICS, steps_per_pass=1.0)
+    for own, other in zip(dropping.variables, plain.variables, strict=True):
+        own.assign(other)
+    batch = make_batch()
+
+    def mel(model, step, training=True):
+        return model.training_outputs(batch, training=training, step=step)["mel"].numpy()
+
+    np.testing.assert_array_equal(mel(dropping, 8), mel(plain, 8))
+    np.testing.assert_array_equal(mel(dropping, 64), mel(dropping, 64))
+    assert np.abs(mel(dropping, 64) - mel(plain, 64)).max() > 0
+    np.testing.assert_array_equal(mel(dropping, 64, False), mel(plain, 64, False))
