@@ -38,7 +38,7 @@ GOOD_MESSAGES: tuple[Message, ...] = (
     messages.Welcome("data_worker-0"),
     messages.Refused("another run"),
     messages.Introduce(),
-    messages.Exclude(1, [[3, 7], [4, 9]]),
+    messages.Exclude(1, [[3, 7], [4, 9], [5, 9, 10]]),
     messages.MakeBatch(12, 1),
     messages.StopProducing("finished"),
 )

@@ -192,14 +192,14 @@ def _timings(value: Any, name: str) -> dict[str, float]:
     return {_text(key, name): _number(item, name) for key, item in value.items()}
 
 
-def _pairs(value: Any, name: str) -> list[list[int]]:
+def _exclusions(value: Any, name: str) -> list[list[int]]:
     if not isinstance(value, list):
-        raise ProtocolError(f"{name} is {_shown(value)}; expected pairs of whole numbers.")
-    for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise ProtocolError(f"{name} holds {_shown(pair)}; expected a pair.")
-        _integer(pair[0], name)
-        _integer(pair[1], name)
+        raise ProtocolError(f"{name} is {_shown(value)}; expected lists of whole numbers.")
+    for entry in value:
+        if not isinstance(entry, list) or len(entry) not in (2, 3):
+            raise ProtocolError(f"{name} holds {_shown(entry)}; expected two numbers or three.")
+        for number in entry:
+            _integer(number, name)
     return value
 
 
@@ -209,7 +209,7 @@ _CHECKS = {
     "float": _number,
     "dict[str, str]": _words,
     "dict[str, float]": _timings,
-    "list[list[int]]": _pairs,
+    "list[list[int]]": _exclusions,
 }
 
 

@@ -1,7 +1,6 @@
 """Everything that travels between a data process and the model process, as plain dataclasses.
 
-Facts are named as facts, orders as orders. Bytes exist only in `codec`, sockets only in
-`transport`.
+Facts are named as facts, orders as orders. Bytes exist only in `codec`, sockets only in `sockets`.
 """
 
 from __future__ import annotations
@@ -85,7 +84,10 @@ class Introduce:
 
 @dataclasses.dataclass(frozen=True)
 class Exclude:
-    """Leave out these [row, from_batch] pairs too; the worker knew `version` of them before."""
+    """Leave out these too; the worker knew `version` of them before.
+
+    Each is [row, from_batch], or [row, from_batch, until_batch] where it does not hold for ever.
+    """
 
     version: int
     entries: list[list[int]]

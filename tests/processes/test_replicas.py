@@ -1,9 +1,15 @@
 """Several model GPUs train as one would: the same audit and weights, whatever happens to them."""
 
+import json
+import math
 import os
+import shutil
 import signal
 
+import numpy as np
 import pytest
+
+from shared.plan.index import TRAIN, VALIDATION, Index
 
 TOGETHER = ("--fake-gpus", "3", "--model-gpu", "1,2")
 LOST = "it has lost another replica; starting it again"
@@ -48,6 +54,33 @@ def test_a_run_of_two_replicas_goes_on_with_one_after_a_stop(runs, in_pairs):
     runs.finish("mine", "--model-gpu", "1")
     assert f"Continuing from step {done}" in (runs.folder / "mine" / "launcher.log").read_text()
     assert_same(runs, "mine", in_pairs)
+
+
+def test_files_that_can_not_be_read_any_more_are_left_out_by_all_replicas(runs):
+    runs.corpus = shutil.copytree(runs.corpus, runs.folder / "corpus")
+    runs.finish("two", *runs.pairs, *TOGETHER, "--prepare-only")
+    index = Index.load(runs.folder / "two" / "index.safetensors")
+    bad = {split: int(np.flatnonzero(index.split == split)[0]) for split in (TRAIN, VALIDATION)}
+    for row in bad.values():
+        damage(runs.corpus / index.paths[row])
+    runs.finish("two", *TOGETHER)
+    lines = (runs.folder / "two" / "quarantine.jsonl").read_text().splitlines()
+    left_out = [entry for entry in map(json.loads, lines) if "from_batch" in entry]
+    assert {entry["row"] for entry in left_out} == {*bad.values()}
+    trained = [json.loads(line) for line in runs.audit("two").splitlines()]
+    assert len(trained) == 16
+    for entry in left_out:
+        until = entry.get("until_batch", math.inf)
+        covered = [b for b in trained if entry["from_batch"] <= b["batch_index"] < until]
+        assert not any(entry["id"] in batch["utterances"] for batch in covered)
+    assert all(math.isfinite(each["loss"]) for each in losses(runs, "two") if "loss" in each)
+
+
+def damage(path):
+    """The same size and time, and no recording any more: whoever looks from outside sees nothing."""
+    about, content = path.stat(), path.read_bytes()
+    path.write_bytes(b"none" + content[4:])
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ EVERY_MESSAGE = [
     messages.Welcome("data_worker-0"),
     messages.Refused("another run"),
     messages.Introduce(),
-    messages.Exclude(1, [[3, 7], [4, 9]]),
+    messages.Exclude(1, [[3, 7], [4, 9], [5, 9, 10]]),
     messages.MakeBatch(2**53, 0),
     messages.StopProducing("finished"),
 ]
