@@ -1,1 +1,1 @@
-"""The data process: speech files in, finished batches out."""
+"""The data process: files in, finished batches out."""

@@ -1,1 +1,1 @@
-"""The model process: trains the acoustic model from a bounded, ordered queue of batches."""
+"""The model process: trains the model from a bounded, ordered queue of batches."""

@@ -2,7 +2,9 @@
 
 import ast
 import configparser
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,21 @@ ROOMS = [
     and str(path.relative_to(ROOT)) not in OF_SPEECH
 ]
 WORDS = {
-    "mel", "mels", "pitch", "phoneme", "phonemes", "audio", "speaker", "speakers", "utterance",
-    "utterances", "speech", "vocoder", "voice", "espeak", "symbol", "symbols", "wav", "wave",
-    "spoken", "librosa", "soundfile", "soxr", "recording", "loudness", "language", "hertz",
+    "mel", "mels", "pitch", "pitches", "prosody", "melody", "phoneme", "phonemes", "grapheme",
+    "graphemes", "phone", "phones", "vowel", "voiced", "unvoiced", "voicing", "formant", "harmonic",
+    "harmonics", "audio", "acoustic", "speaker", "speakers", "speak", "speaks", "speaking", "speech",
+    "spoken", "tts", "utterance", "utterances", "sentence", "sentences", "texts", "transcript",
+    "transcripts", "transcription", "lexicon", "pronunciation", "language", "languages", "symbol",
+    "symbols", "vocoder", "vocoders", "voice", "voices", "griffin", "hifi", "espeak", "librosa",
+    "soundfile", "soxr", "recording", "recordings", "wav", "wave", "waves", "wavs", "waveform",
+    "waveforms", "clips", "duration", "durations", "loudness", "energy", "spectrum", "spectra",
+    "spectrogram", "spectrograms", "stft", "fft", "hop", "resample", "resampled", "trimmed", "hertz",
+    "hz", "decibel", "decibels",
+}  # fmt: skip
+# In what is said about the code, some of them have other meanings too ("a figure of speech").
+WORDS_OF_COMMENTS = {
+    "mel", "mels", "pitch", "prosody", "phoneme", "phonemes", "audio", "acoustic", "speaker",
+    "speakers", "utterance", "utterances", "vocoder", "vocoders", "spectrogram", "waveform", "hertz",
 }  # fmt: skip
 # Names that others gave to what is meant in general.
 NOT_OURS = {"tf.summary.audio"}
@@ -57,11 +71,24 @@ def identifiers(tree: ast.AST):
             yield node.lineno, node.arg
         elif isinstance(node, ast.keyword) and node.arg:
             yield node.value.lineno, node.arg
-        elif isinstance(node, ast.ImportFrom):
-            yield node.lineno, node.module or ""
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node.lineno, getattr(node, "module", "") or ""
+            for alias in node.names:
+                yield node.lineno, alias.name
+                yield node.lineno, alias.asname or ""
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            yield node.lineno, node.name or ""
+
+
+def comments(source: str):
+    """Line and text of every comment and docstring."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            line = getattr(node, "lineno", 1)
+            yield from ((line, text) for text in (ast.get_docstring(node) or "").splitlines())
 
 
 def imports(tree: ast.AST):
@@ -82,6 +109,19 @@ def is_of_a_task(module: str) -> bool:
 def test_no_room_of_the_engine_names_speech(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = {f"line {line}: {name}" for line, name in identifiers(tree) if words_of(name) & WORDS}
+    assert not found
+    assert not words_of(str(path.relative_to(ROOT)).replace("/", ".")) & WORDS
+
+
+@pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_that_is_said_about_the_engine_is_about_speech(path):
+    if path.name == "registry.py":
+        return  # it names the tasks that are built in
+    found = {
+        f"line {line}: {text.strip()}"
+        for line, text in comments(path.read_text(encoding="utf-8"))
+        if {word.lower() for word in re.findall(r"[A-Za-z]+", text)} & WORDS_OF_COMMENTS
+    }
     assert not found
 
 
@@ -110,9 +150,38 @@ def test_the_rooms_are_looked_at():
     assert names >= {"shared/plan/plan.py", "data_worker/batches/batch_maker.py"}
 
 
-@pytest.mark.parametrize("name", ["mel_basis", "SpeakerTable", "num_utterances", "AUDIO_RATE"])
-def test_a_name_of_speech_is_noticed(name):
-    assert words_of(name) & WORDS
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mel_basis = 1",
+        "class SpeakerTable: pass",
+        "def load(num_utterances): pass",
+        "plan.AUDIO_RATE",
+        "load(sampleRateHz=1)",
+        "async def readWAVs(): pass",
+        "import numpy as voices",
+        "from shared.plan import index as symbols",
+        "from librosa import filters",
+        "try: pass\nexcept ValueError as phoneme: pass",
+    ],
+)
+def test_a_name_of_speech_is_noticed(line):
+    assert any(words_of(name) & WORDS for _, name in identifiers(ast.parse(line)))
+
+
+@pytest.mark.parametrize(
+    "source", ["x = 1  # of the mel", '"""One utterance."""', "def f():\n    'Audio.'"]
+)
+def test_a_comment_about_speech_is_noticed(source):
+    words = {w.lower() for _, text in comments(source) for w in re.findall(r"[A-Za-z]+", text)}
+    assert words & WORDS_OF_COMMENTS
+
+
+@pytest.mark.parametrize("path", sorted(OF_SPEECH))
+def test_what_is_left_out_of_the_rooms_is_there_and_does_name_speech(path):
+    source = (ROOT / path).read_text(encoding="utf-8")
+    named = [*identifiers(ast.parse(source)), *comments(source)]
+    assert any({*words_of(text), *re.findall(r"[a-z]+", text)} & WORDS for _, text in named)
 
 
 def test_no_decision_hangs_on_which_task_it_is():

@@ -9,7 +9,7 @@ from model_worker.stream.receiver import Receiver
 from shared.worker.contract import (
     CLOSING,
     COMPILING,
-    SPEAKING,
+    SHOWING,
     TRAINING,
     WAITING,
     WAITING_FOR_REPLICAS,
@@ -65,7 +65,7 @@ class Liveness:
 
     def shows(self) -> None:
         """Samples are made of what is saved."""
-        self._enter(SPEAKING, _REST_DEADLINE_S)
+        self._enter(SHOWING, _REST_DEADLINE_S)
 
     def closes(self) -> None:
         self._enter(CLOSING, _REST_DEADLINE_S)

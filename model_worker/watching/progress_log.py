@@ -228,7 +228,7 @@ class ProgressLog:
         verdict = judge(self._measured, self._config)
         if verdict is None:
             return
-        self._reporter.say(f"🧭 {_sentence(verdict)}")
+        self._reporter.say(f"🧭 {_capitalised(verdict)}")
         if verdict.waiting_for:
             self._reporter.say(f"   {self._measured}")
         steady = steadiness(self._windows)
@@ -258,7 +258,7 @@ class ProgressLog:
         found = self._fit.overfitting
         if found is not None:
             self._overfitting_was_said = True
-            self._reporter.say(f"📚 {_sentence(found)}")
+            self._reporter.say(f"📚 {_capitalised(found)}")
             self._reporter.say(f"   {found.advice}")
 
     def flush(self, durable: bool = False) -> None:
@@ -286,7 +286,7 @@ class ProgressLog:
                 lines.close()
 
 
-def _sentence(finding: Verdict | Overfitting) -> str:
+def _capitalised(finding: Verdict | Overfitting) -> str:
     words = str(finding)
     return f"{words[0].upper()}{words[1:]}"
 

@@ -10,8 +10,8 @@ from shared.errors import TandemError
 from shared.launching.places import child_environment
 
 
-def make_demo_corpus(folder: Path, num_clips: int, num_voices: int) -> Path:
-    """Speak it into a folder of that folder.
+def make_demo_corpus(folder: Path, num_examples: int, num_groups: int) -> Path:
+    """Speak it into a folder of that folder; its groups are voices.
 
     Raises:
         TandemError: it can't be made, and why.
@@ -19,7 +19,7 @@ def make_demo_corpus(folder: Path, num_clips: int, num_voices: int) -> Path:
     corpus = folder / "corpus"
     command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
     made = subprocess.run(
-        [*command, "--num", str(num_clips), "--voices", str(num_voices)],
+        [*command, "--num", str(num_examples), "--voices", str(num_groups)],
         env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
         capture_output=True,
         check=False,

@@ -73,11 +73,14 @@ def _problems(problems: list[dict]) -> str:
 
 
 def _lengths(summary: dict) -> str:
-    duration = bars("Histogram of durations", summary["duration_histogram"], "seconds")
+    duration = bars(
+        "Histogram of durations", summary["duration_histogram"], "seconds", "utterances"
+    )
     speed = bars(
         "Histogram of characters per second",
         summary["characters_per_second_histogram"],
         "characters per second",
+        "utterances",
     )
     return section("Lengths", f'<div class="samples">{panel(duration)}{panel(speed)}</div>')
 

@@ -64,10 +64,11 @@ def bars(
     describe: str,
     histogram: dict,
     label: str,
+    counted: str,
     height_inches: float = 2.4,
     width_inches: float = 5.6,
 ) -> str:
-    """A histogram of {"edges", "counts"}."""
+    """A histogram of {"edges", "counts"}; `counted` is what there are so many of."""
     edges, counts = histogram["edges"], histogram["counts"]
 
     def paint(figure: Figure) -> None:
@@ -83,7 +84,7 @@ def bars(
             alpha=0.85,
         )
         axes.set_xlabel(label)
-        axes.set_ylabel("utterances")
+        axes.set_ylabel(counted)
         axes.grid(visible=False, axis="x")
 
     return draw(describe, height_inches, paint, width_inches)

@@ -13,7 +13,7 @@ class PaceMeter:
     """Counts batches for a number of seconds, the warm-up before them not counted."""
 
     def __init__(self, seconds: float, unit: str, clock: Callable[[], float] = time.monotonic):
-        """`unit`: what the amounts are counted in, such as "s of audio"."""
+        """`unit`: what the amounts are counted in, such as "pictures"."""
         self._unit = unit
         self._seconds = seconds
         self._clock = clock

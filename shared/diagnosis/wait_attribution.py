@@ -11,7 +11,7 @@ who was never idle. A link of the chain that had to wait itself passes the blame
   2. the copying thread had the batch and the loop still waited: the device copy;
   3. the feature thread had no ticket to work on, although the loop waited: what tickets and batches
      spent on their way, and in the socket's thread;
-  4. the feature thread waited for its audio: the readers, by what they did, reading or decoding;
+  4. the feature thread waited for its examples: the readers, by what they did, reading or decoding;
   5. the feature thread worked, on this batch or on those before it.
 
 So with times per batch of readers R, features F and the step S, and R the longest, the wait R - S

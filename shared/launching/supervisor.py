@@ -52,7 +52,7 @@ from shared.worker.contract import (
     CRASH_SIGNALS,
     EXIT_INTERRUPTED,
     EXIT_TO_BEGIN_AGAIN,
-    SPEAKING,
+    SHOWING,
     STANDING_BY,
 )
 from shared.worker.reports import Cause, Convicted, Failure, Phase
@@ -182,7 +182,7 @@ class Supervisor:
             words = "interrupted while it was starting; there was nothing to save"
             self._ending = Finish(EXIT_INTERRUPTED, words)
         elif status not in (EXIT_INTERRUPTED, EXIT_TO_BEGIN_AGAIN) and (
-            model.failure or model.phase not in (SPEAKING, CLOSING)
+            model.failure or model.phase not in (SHOWING, CLOSING)
         ):
             cause = model.failure or model.why_it_ended(status)
             words = f"stopped, but {self._model} did not save ({cause.words}); "

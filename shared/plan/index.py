@@ -207,7 +207,7 @@ def _arrays(index: Index) -> dict[str, np.ndarray]:
 
 
 def _fingerprint(index: Index) -> str:
-    """SHA-256 of what decides the batches: the same on every host with the same speech."""
+    """SHA-256 of what decides the batches: the same on every host with the same data."""
     digest = hashlib.sha256(b"tandem-index-%d" % FORMAT_VERSION)
     for name, array in sorted(_arrays(index).items()):
         if name in _NOT_IN_FINGERPRINT:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shared.errors import InputError
 
-RECORDED = "recorded"  # in samples/: the sentences as they were recorded
+RECORDED = "recorded"  # in samples/: what they should be like
 REMARK = "remark.txt"  # in samples/step-…/: what is to be said of them
 
 _UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `write_file` names them

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import re
 
 from shared.devices.gpus import Gpu, Placement
 from shared.devices.nvml import driver_here
@@ -13,18 +14,29 @@ from shared.run.directory import RunDirectory
 from shared.run.files import write_file
 
 _CUDA_PACKAGES = {"CUDA runtime": "nvidia-cuda-runtime-cu12", "cuDNN": "nvidia-cudnn-cu12"}
-_PACKAGES = ("tandem-tts", "tensorflow", "keras", "numpy", "pyzmq", "librosa", "soundfile")
+_OWN_PACKAGE = "tandem-tts"
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def versions_here() -> dict[str, str]:
-    """Of Python, the system and the packages that matter, without importing them."""
+    """Of Python, the system and the packages that this one needs, without importing them."""
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for package in _PACKAGES:
+    for package in (_OWN_PACKAGE, *_needed_packages()):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _needed_packages() -> list[str]:
+    """Their names, as they were told when this one was installed; those of its extras are not."""
+    try:
+        required = importlib.metadata.requires(_OWN_PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    names = (_NAME.match(each) for each in required if "extra ==" not in each)
+    return [name[0] for name in names if name]
 
 
 def write_environment(run: RunDirectory, placement: Placement) -> None:

@@ -89,7 +89,7 @@ def can_go_on(
 ) -> bool:
     """Whether the directory holds a run that has begun; its own index is then the truth.
 
-    The data is not looked at again: a file that has gone bad since costs one utterance, not the
+    The data is not looked at again: a file that has gone bad since costs one example, not the
     resume. Data that has moved is asked about: `is_same_data`.
 
     Raises:

@@ -15,9 +15,9 @@ class SpeechConfig:
     metadata_format: str = option(
         "str",
         "auto",
-        "layout of the metadata: ljspeech, path-text, path-speaker-text, coqui, vctk, common-voice "
+        "format of the metadata: ljspeech, path-text, path-speaker-text, coqui, vctk, common-voice "
         "or auto, which recognises it",
-        value="LAYOUT",
+        value="FORMAT",
         topic="data",
         choices=(
             "auto",

@@ -22,7 +22,7 @@ from shared.stream.array_block import ArrayBlock, offsets_of
 from shared.stream.messages import PROTOCOL_VERSION, Envelope
 
 MAX_HEADER_BYTES = 256 * 1024
-MAX_LAYOUT_BYTES = 8 * 1024
+MAX_DESCRIPTION_BYTES = 8 * 1024
 MAX_FRAMES = 2
 MAX_ARRAYS = 32
 MAX_DIMENSIONS = 4
@@ -74,14 +74,14 @@ def encode(
         "session": envelope.session,
         "seq": envelope.sequence,
         "fields": {name: getattr(message, name) for name in _FIELDS[type(message)]},
-        "arrays": _packed_layout(arrays) if arrays else b"",
+        "arrays": _packed_description(arrays) if arrays else b"",
         "begin": begin,
     }
     packed = msgpack.packb(header, use_bin_type=True)
     return [packed] if begin or not arrays else [packed, arrays.block.data]
 
 
-def _packed_layout(arrays: dict[str, np.ndarray]) -> bytes:
+def _packed_description(arrays: dict[str, np.ndarray]) -> bytes:
     return msgpack.packb([[name, a.dtype.str, a.shape] for name, a in arrays.items()])
 
 
@@ -142,7 +142,7 @@ def _unpack(packed: Any) -> Any:
             raw=False,
             strict_map_key=True,
             max_str_len=MAX_TEXT,
-            max_bin_len=MAX_LAYOUT_BYTES,
+            max_bin_len=MAX_DESCRIPTION_BYTES,
             max_array_len=MAX_LIST,
             max_map_len=64,
             max_ext_len=0,

@@ -23,7 +23,7 @@ DEFAULT_GROUP = "default"
 class Example(NamedTuple):
     """One example of a data set, as `DataSide.examples` finds it, before anything is opened.
 
-    `path` is relative to the data folder, with "/". Examples of one `group` (a speaker, a class, a
+    `path` is relative to the data folder, with "/". Examples of one `group` (a person, a class, a
     page) can serve as each other's companions. `payload` is what else is known of it: anything
     that JSON holds. `split` is 0 for training, 1 for validation, None to have that decided.
     """

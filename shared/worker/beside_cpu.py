@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# As a share of all that the CPU computed. Rounding in other orders, TensorFloat-32 and a few frames whose
-# pitch is found on the other side of a threshold stay well below it; wrong numbers do not.
+# As a share of all that the CPU computed. Rounding in other orders, TensorFloat-32 and a few numbers
+# that fall on the other side of a threshold stay well below it; wrong numbers do not.
 _MOST_DEVIATION = 0.05
 _NOTHING_IN_COMMON = 1e9  # where the CPU computed zeros or the device what is no number
 

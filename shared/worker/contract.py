@@ -26,7 +26,7 @@ WAITING = "waiting for data"  # the model worker's, between two batches
 # A replica's, of the model process: as long as the others take, which are watched themselves.
 WAITING_FOR_REPLICAS = "waiting for the other replicas"
 STANDING_BY = "standing by"  # of a spare that could take over at once
-SPEAKING, CLOSING = "speaking samples", "closing"  # the model worker's, with everything saved
+SHOWING, CLOSING = "making samples", "closing"  # the model worker's, with everything saved
 
 # What a fault of the code that decodes can bring. The others come from people and the kernel.
 CRASH_SIGNALS = frozenset(

@@ -71,7 +71,7 @@ def open_run(flags: argparse.Namespace, remedy: str = _PREPARE) -> tuple[RunDire
     run = RunDirectory(flags.run)
     if not run.config.is_file() or not run.index.is_file():
         raise InputError(f"{flags.run}: holds no run whose data was looked at. {remedy}")
-    task = getattr(flags, "task", DEFAULT)  # commands for speech have no such flag
+    task = getattr(flags, "task", DEFAULT)  # the commands of the default task have no such flag
     check_same_task(run, Task.of(task))
     return run, load_config(run.config, task)
 

@@ -1,1 +1,1 @@
-"""Data sets as they lie on disk: which layout, which rows."""
+"""Data sets as they lie on disk: which format, which rows."""

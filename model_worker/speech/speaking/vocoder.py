@@ -53,9 +53,9 @@ class SavedVocoder:
                 f"--vocoder {path}: has no signature. Export it with one from mel to waveform."
             )
         self._signature = signatures.get("serving_default") or next(iter(signatures.values()))
-        self._input, self._bins_last = self._layout()
+        self._input, self._bins_last = self._mel_input()
 
-    def _layout(self) -> tuple[str, bool]:
+    def _mel_input(self) -> tuple[str, bool]:
         """Name of the mel input, and whether the mel bins are its last axis."""
         inputs = self._signature.structured_input_signature[1]
         for name, spec in inputs.items():

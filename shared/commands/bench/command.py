@@ -31,7 +31,7 @@ from shared.errors import ConfigError, InputError
 from shared.run.files import make_folder, write_file
 from shared.task.registry import Task
 
-_NUM_CLIPS = 400
+_NUM_EXAMPLES = 400
 
 
 def main(arguments: list[str]) -> int:
@@ -136,8 +136,10 @@ def _with_data(config: Config, out: Path, say: Callable[[str], None]) -> Config:
         raise InputError(
             f"{task.name} has a data side of its own: name its data with --train-data DIR."
         )
-    say(f"🎙  No --train-data: speaking {_NUM_CLIPS} sentences with espeak-ng into {out / 'corpus'}")
-    corpus = make_demo_corpus(out, _NUM_CLIPS, num_voices=3)
+    say(
+        f"🎙  No --train-data: speaking {_NUM_EXAMPLES} sentences with espeak-ng into {out / 'corpus'}"
+    )
+    corpus = make_demo_corpus(out, _NUM_EXAMPLES, num_groups=3)
     return dataclasses.replace(
         config, data=dataclasses.replace(config.data, train_data=str(corpus))
     )

@@ -104,7 +104,7 @@ def prepared_run(
 ) -> tuple[RunDirectory, Config]:
     """A tiny corpus, spoken here, and a prepared run of three steps on it."""
     try:
-        corpus = make_demo_corpus(folder, num_clips=32, num_voices=2)
+        corpus = make_demo_corpus(folder, num_examples=32, num_groups=2)
     except TandemError as error:
         raise CheckFailed(
             str(error), "Free space in TMPDIR, or run 'make -B setup' if espeak-ng is named."

@@ -71,7 +71,7 @@ def _prepared(
             raise InputError(
                 f"{task.name} has a data side of its own: name its data with --train-data DIR."
             )
-        data = str(make_demo_corpus(folder, num_clips=32, num_voices=2))
+        data = str(make_demo_corpus(folder, num_examples=32, num_groups=2))
     elif not Path(data).exists():
         raise InputError(f"--train-data {data}: there is no such folder.")
     config = Config(

@@ -30,7 +30,7 @@ from shared.worker.contract import (
     CLOSING,
     CRASH_SIGNALS,
     EXIT_TO_BEGIN_AGAIN,
-    SPEAKING,
+    SHOWING,
     STANDING_BY,
     WAITING,
     WAITING_FOR_REPLICAS,
@@ -473,7 +473,7 @@ def test_a_model_worker_that_does_not_stop_is_killed_and_the_user_is_told_it_did
     assert "did not save (not done after 15 s, so ended)" in finish.cause
 
 
-@pytest.mark.parametrize("phase", [SPEAKING, CLOSING])
+@pytest.mark.parametrize("phase", [SHOWING, CLOSING])
 def test_a_model_worker_that_is_killed_after_its_save_did_save(phase):
     supervisor = started()
     supervisor.handle(reported(MODEL, "progress", 0.5))

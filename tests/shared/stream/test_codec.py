@@ -245,7 +245,9 @@ def test_a_hostile_message_is_refused(name):
     refused(WIRE_ATTACKS[name])
 
 
-@pytest.mark.parametrize("depth", [depth for depth in NESTED if depth < codec.MAX_LAYOUT_BYTES])
+@pytest.mark.parametrize(
+    "depth", [depth for depth in NESTED if depth < codec.MAX_DESCRIPTION_BYTES]
+)
 def test_deep_nesting_in_the_description_of_arrays_is_refused(depth):
     refused([with_raw_value("arrays", msgpack.packb(NESTED[depth]))])
 
