@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shared.errors import TandemError
 from shared.launching.places import child_environment
+from shared.worker.foreground import WRONG
 
 
 def make_demo_corpus(folder: Path, num_examples: int, num_groups: int) -> Path:
@@ -25,6 +26,6 @@ def make_demo_corpus(folder: Path, num_examples: int, num_groups: int) -> Path:
         check=False,
     )
     if made.returncode:
-        said = made.stderr.decode(errors="replace").strip().removeprefix("❌ ")
+        said = made.stderr.decode(errors="replace").strip().removeprefix(WRONG)
         raise TandemError(f"the demo corpus can't be made: {said}")
     return corpus

@@ -9,7 +9,7 @@ import time
 from shared.config.flags import PlainParser
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.plain_lines import PlainLines
-from shared.console.run_words import state_in_words
+from shared.console.run_words import state_lines
 from shared.console.say import say_plainly
 from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     _ask(run, found.status)
     found = _wait(watched, found.status)
     if out is None:
-        say_plainly(state_in_words(found, str(run.path)))
+        say_plainly(state_lines(found, str(run.path)))
     else:
         code = found.ended.exit_code if found.ended else None
         write_json(

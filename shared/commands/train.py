@@ -15,7 +15,7 @@ from shared.config.settings import Config
 from shared.config.toml_file import write_config
 from shared.console.leave_report import leave_report
 from shared.console.progress_line import can_draw
-from shared.console.run_words import ending_in_words
+from shared.console.run_words import ending_lines
 from shared.console.say import say_plainly
 from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, list_gpus, place
@@ -196,7 +196,7 @@ def _run_recorded(
     if config.run.report and not result.at_once:
         leave_report(directory, say)
     next_step = Task.of(config.run.task).next_step(run_dir)
-    record.say_last(ending_in_words(ended, result.run_dir, next_step))
+    record.say_last(ending_lines(ended, result.run_dir, next_step))
     return result
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from shared.config.flags import PlainParser
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import can_draw
-from shared.console.run_words import state_in_words
+from shared.console.run_words import state_lines
 from shared.console.say import say_plainly
 from shared.errors import ConfigError, InputError
 from shared.launching.run_record import View
@@ -122,7 +122,7 @@ def _in_the_terminal(run: RunDirectory) -> RunState:
                 f"👋 The run goes on. 'python launcher.py stop {run.path}' would save and end it"
             )
             return found
-    say_plainly(state_in_words(found, str(run.path)))
+    say_plainly(state_lines(found, str(run.path)))
     return found
 
 

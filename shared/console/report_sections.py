@@ -14,7 +14,7 @@ from shared.console import report_series
 from shared.console.numbers import number
 from shared.console.page import facts, folded, panel, paragraph, section, table, text
 from shared.console.run_story import RunStory, judged, judged_by
-from shared.console.run_words import ending_in_words, restart_in_words, without_sign
+from shared.console.run_words import ending_in_words, restart_in_words
 from shared.diagnosis.overfitting import FitWatch
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
@@ -35,7 +35,7 @@ def ending(story: RunStory) -> str:
     """How the run ended, if it has."""
     if story.ending is None:
         return ""
-    words = without_sign(ending_in_words(story.ending, str(story.path))).partition("\n")[0]
+    words = ending_in_words(story.ending, str(story.path)).partition("\n")[0]
     return paragraph(words, _TONES.get(story.ending.exit_code, "bad"))
 
 
@@ -161,7 +161,7 @@ def restarts(story: RunStory) -> str:
     if not story.restarts:
         return section("Restarts", paragraph("No process had to be started again.", "soft"))
     rows = [
-        (_date(event.time_s), without_sign(restart_in_words(event)))
+        (_date(event.time_s), restart_in_words(event))
         for event in story.restarts[:_MOST_ROWS]
     ]
     return section(

@@ -8,21 +8,32 @@ from shared.status.run_status import RunStatus
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 
+_SIGNS = {EXIT_FINISHED: "🏁 ", EXIT_INTERRUPTED: "⏹  "}
+
+
 def restart_in_words(event: Restarted) -> str:
     """A worker's death, and what becomes of its work."""
     how = "its spare takes over" if event.by_spare else "starting it again"
-    return f"⚠️  {event.cause}; {how}"
+    return f"{event.cause}; {how}"
 
 
-def ending_in_words(event: Ended, run_dir: str, next_step: str = "") -> str:
-    """How a command ended, and where to go from there."""
+def ending_in_words(event: Ended, run_dir: str) -> str:
+    """How a command ended."""
     if event.exit_code == EXIT_FINISHED:
-        after = f"\n   {next_step}" if next_step else ""
-        return f"🏁 Finished. Everything is in {run_dir}{after}"
+        return f"Finished. Everything is in {run_dir}"
     if event.exit_code == EXIT_INTERRUPTED:
         cause = f"{event.cause[:1].upper()}{event.cause[1:]}"
-        return f"⏹  {cause}. The same command with --run-dir {run_dir} goes on from there"
-    return f"❌ {event.cause}\n   Logs: {run_dir}"
+        return f"{cause}. The same command with --run-dir {run_dir} goes on from there"
+    return event.cause
+
+
+def ending_lines(event: Ended, run_dir: str, next_step: str = "") -> str:
+    """The same on a terminal, and where to go from there."""
+    after = next_step if event.exit_code == EXIT_FINISHED else ""
+    if event.exit_code not in _SIGNS:
+        after = f"Logs: {run_dir}"
+    line = f"{_SIGNS.get(event.exit_code, '❌ ')}{ending_in_words(event, run_dir)}"
+    return f"{line}\n   {after}" if after else line
 
 
 def tally(status: RunStatus) -> str:
@@ -36,10 +47,12 @@ def state_in_words(found: RunState, run_dir: str) -> str:
         return ending_in_words(found.ended, run_dir)
     if found.state is State.PREPARED:
         return f"{run_dir} is prepared; it is not being trained yet"
-    return f"❌ {run_dir}: {found.why}" if found.why else f"{run_dir} is {found.state}"
+    return f"{run_dir}: {found.why}" if found.why else f"{run_dir} is {found.state}"
 
 
-def without_sign(line: str) -> str:
-    """A line of the terminal without the sign in front of it, if it has one."""
-    sign, _, words = line.partition(" ")
-    return words.lstrip() if sign and not sign[0].isalnum() else line
+def state_lines(found: RunState, run_dir: str) -> str:
+    """The same on a terminal."""
+    if found.ended is not None:
+        return ending_lines(found.ended, run_dir)
+    sign = "❌ " if found.state is State.FAILED else ""
+    return f"{sign}{state_in_words(found, run_dir)}"

@@ -252,7 +252,7 @@ class TrainingRun:
                 cause, by_spare = action.cause, action.by_spare
                 restarted = Restarted(time.time(), action.worker, cause, by_spare)
                 self._on_event(restarted)
-                self._say(restart_in_words(restarted))
+                self._say(f"⚠️  {restart_in_words(restarted)}")
             elif isinstance(action, orders.Spawn):
                 self._spawn(action.worker, action.suspects)
             elif isinstance(action, orders.TakeOver):

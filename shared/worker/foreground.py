@@ -12,6 +12,8 @@ from shared.errors import TandemError
 from shared.worker.contract import EXIT_INTERRUPTED
 from shared.worker.process_guard import guard_worker
 
+WRONG = "❌ "  # before what is wrong, on a terminal
+
 
 def foreground_main(work: Callable[[list[str]], int]) -> int:
     """The outermost lines of such a child: every expected error is a sentence."""
@@ -22,7 +24,7 @@ def foreground_main(work: Callable[[list[str]], int]) -> int:
     try:
         return work(sys.argv[1:])
     except TandemError as error:
-        print(f"❌ {error}", file=sys.stderr)
+        print(f"{WRONG}{error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

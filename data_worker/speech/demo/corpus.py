@@ -20,6 +20,7 @@ import numpy as np
 from data_worker.speech.demo.sentences import demo_sentences
 from shared.errors import InputError, TandemError
 from shared.speech.text.espeak import SAMPLE_RATE, Espeak
+from shared.worker.foreground import WRONG
 
 _MARGIN_S = 0.05
 
@@ -98,7 +99,7 @@ def main(arguments: list[str]) -> int:
     try:
         metadata = make_demo_corpus(options.out, options.num, options.voices, options.seed)
     except TandemError as error:
-        print(f"❌ {error}", file=sys.stderr)
+        print(f"{WRONG}{error}", file=sys.stderr)
         return error.exit_code
     print(f"{options.num} utterances by {options.voices} voices: {metadata}")
     return 0

@@ -12,7 +12,7 @@ from shared.console import report_sections
 from shared.console.numbers import whole_number
 from shared.console.page import facts, folded, panel, paragraph, section, table, text
 from shared.console.run_story import RunStory
-from shared.console.run_words import state_in_words, without_sign
+from shared.console.run_words import state_in_words
 from shared.console.web.live_runs import LiveRun
 from shared.devices.words import share_in_words
 from shared.diagnosis.steadiness import steadiness
@@ -39,7 +39,7 @@ def now_of(run: LiveRun) -> dict[str, str]:
     if not run.is_there:
         return {"state": chip("not there"), "words": paragraph(GONE, "bad"), "now": "", "lines": ""}
     found = run.state()
-    words = "" if found.state.is_going_on else without_sign(_first_line(found, run))
+    words = "" if found.state.is_going_on else _first_line(found, run)
     tone = _TONES.get(found.state, "soft")
     goes_on = found.state.is_going_on and found.status is not None
     return {
@@ -136,10 +136,16 @@ def _lines(status: RunStatus) -> str:
     if not said:
         return ""
     shown = "\n".join(
-        f"{time.strftime('%H:%M:%S', time.localtime(line.time_s))} {without_sign(line.text.strip())}"
+        f"{time.strftime('%H:%M:%S', time.localtime(line.time_s))} {_without_sign(line.text.strip())}"
         for line in reversed(said)
     )
     return folded("What was said last", panel(f'<pre class="said">{text(shown)}</pre>'), True)
+
+
+def _without_sign(line: str) -> str:
+    """A line of the terminal without the sign that catches the eye there, if it has one."""
+    sign, _, words = line.partition(" ")
+    return words.lstrip() if sign and not sign[0].isalnum() else line
 
 
 def story_parts(story: RunStory) -> dict[str, str]:
