@@ -22,7 +22,7 @@ from data_worker.preparation.examine import (
     refuse_unusable,
     split_of,
 )
-from shared.config.option import decided
+from shared.config.option import decided, paths_in
 from shared.config.settings import Config
 from shared.plan.index import TRAIN, Column, Index, StringColumn
 
@@ -61,7 +61,7 @@ def _cache_facts(data: DataSet) -> dict:
         name: value
         for section in (config.data, config.task)
         for name, value in decided(section, "index", "look").items()
-        if name not in ("train_data", "val_data")  # their content counts, not their place
+        if name not in paths_in(section)  # their content counts
     }
     return {
         "metadata": [source.digest for source in data.sources],

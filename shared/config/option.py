@@ -53,6 +53,7 @@ class Rule:
     # What of a run it decides: what is in the "index", only how files are looked at for it
     # ("look"), what is in the batches of the "stream", or the "model"; empty: nothing of them.
     decides: str = ""
+    is_path: bool = False  # what it leads to counts, which may have another path by now
 
     def expected(self) -> str:
         """The accepted values in words, for messages: 'a whole number of at least 1'."""
@@ -221,6 +222,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """' Did you mean X?' for a near miss, else nothing."""
     close = closest(word, known)
     return f" Did you mean {close}?" if close else ""
+
+
+def paths_in(section: Any) -> dict[str, str | None]:
+    """Name and value of the options of a section that are paths."""
+    rules = rules_of(type(section)).items()
+    return {name: getattr(section, name) for name, rule in rules if rule.is_path}
 
 
 def decided(section: Any, *what: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class DataConfig:
         first=1,
         value="DATA",
         decides="index",
+        is_path=True,
     )
     val_data: str | None = option(
         "str",
@@ -33,6 +34,7 @@ class DataConfig:
         topic="data",
         value="DATA",
         decides="index",
+        is_path=True,
     )
     data_gpu: tuple[int, ...] | int | None = option(
         "gpus",
@@ -240,6 +242,7 @@ class TrainingConfig:
         topic="model",
         first=10,
         value="RUN",
+        is_path=True,
     )
     grad_accum: int = option(
         "int",
@@ -455,6 +458,7 @@ class RunConfig:
         "folder with keys made by the keys command; needed for addresses beyond this machine",
         topic="hosts",
         value="DIR",
+        is_path=True,
     )
     samples: int = option(
         "int",

@@ -160,10 +160,7 @@ def restarts(story: RunStory) -> str:
     """Every process that was started again."""
     if not story.restarts:
         return section("Restarts", paragraph("No process had to be started again.", "soft"))
-    rows = [
-        (_date(event.time_s), restart_in_words(event))
-        for event in story.restarts[:_MOST_ROWS]
-    ]
+    rows = [(_date(event.time_s), restart_in_words(event)) for event in story.restarts[:_MOST_ROWS]]
     return section(
         f"Restarts: {len(story.restarts):,}",
         table(("when", "what happened"), rows),

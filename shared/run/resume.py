@@ -9,27 +9,26 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from shared.config.option import decided
+from shared.config.option import decided, paths_in
 from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import load_config
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
 
-_PLACES = ("train_data", "val_data")  # where the data is, not what
-
 
 def with_absolute_paths(config: Config) -> Config:
     """config.toml must work from any working directory."""
-    data, training = config.data, config.training
-    data = dataclasses.replace(
-        data, train_data=_absolute(data.train_data), val_data=_absolute(data.val_data)
-    )
-    training = dataclasses.replace(training, init_from=_absolute(training.init_from))
+    changed: dict[str, Any] = {}
+    for name in SECTIONS:
+        section = getattr(config, name)
+        paths = {key: _absolute(path) for key, path in paths_in(section).items()}
+        changed[name] = dataclasses.replace(section, **paths)
     file, colon, name = config.run.task.partition(":")
     task = f"{_absolute(file)}{colon}{name}" if file.endswith(".py") else config.run.task
-    run = dataclasses.replace(config.run, keys=_absolute(config.run.keys), task=task)
-    return dataclasses.replace(config, data=data, training=training, run=run)
+    changed["run"] = dataclasses.replace(changed["run"], task=task)
+    return dataclasses.replace(config, **changed)
 
 
 def _absolute(path: str | None) -> str | None:
@@ -104,9 +103,10 @@ def can_go_on(
         old_values, new_values = (
             decided(getattr(each, section), "index", "stream", "model") for each in (before, config)
         )
+        paths = paths_in(getattr(config, section))
         for key, new in new_values.items():
             if (old := old_values[key]) != new:
-                if key in _PLACES and old and new and is_same_data(directory, config):
+                if key in paths and old and new and is_same_data(directory, config):
                     continue
                 raise InputError(
                     f"{directory.path} was begun with {key} = {old!r}, not {new!r}. Leave the flag "

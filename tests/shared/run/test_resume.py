@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from shared.config.option import decided, rules_of
-from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
+from shared.config.option import decided, paths_in, rules_of
+from shared.config.settings import SECTIONS, Config, DataConfig, RunConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
-from shared.run.resume import can_go_on, check_init_from, run_id_in
+from shared.run.resume import (
+    can_go_on,
+    check_init_from,
+    run_id_in,
+    with_absolute_paths,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 # What makes it another run.
@@ -57,6 +62,22 @@ def test_what_decides_utterances_batches_or_model_can_not_change(begun):
         changed = {section: dataclasses.replace(settings, **{key: value})}
         with pytest.raises(InputError, match=f"was begun with {key} = "):
             can_go_on(begun, dataclasses.replace(before, **changed))
+
+
+def test_every_path_works_from_any_folder_and_moved_data_may_be_asked_about(begun, monkeypatch):
+    monkeypatch.chdir(begun.path)
+    given = {"train_data": "data", "val_data": "val", "init_from": "../a", "keys": "keys"}
+    config = Config(
+        data=DataConfig(train_data=given["train_data"], val_data=given["val_data"]),
+        training=TrainingConfig(init_from=given["init_from"]),
+        run=RunConfig(keys=given["keys"], task="own.py:Mine"),
+    )
+    found = with_absolute_paths(config)
+    paths = {k: v for name in SECTIONS for k, v in paths_in(getattr(found, name)).items()}
+    assert paths == {name: str((begun.path / path).resolve()) for name, path in given.items()}
+    assert found.run.task == f"{begun.path.resolve()}/own.py:Mine"
+    moved = Config(data=DataConfig(train_data="/elsewhere"))
+    assert can_go_on(begun, moved, lambda run, config: True)
 
 
 def test_the_page_on_tuning_says_of_every_flag_whether_it_may_change():
