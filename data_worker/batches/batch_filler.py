@@ -12,7 +12,7 @@ from data_worker.batches.purity import PurityLook
 from shared.errors import TaskError
 from shared.plan.plan import FILLER, BatchPlan
 from shared.stream.array_block import ArrayBlock
-from shared.task import Array, BatchShape, Companion, DataSide, Indexed
+from shared.task import Array, Companion, DataSide, Indexed
 from shared.task.batch import ROWS, WEIGHT
 from shared.task.users_file import place_of
 
@@ -166,11 +166,3 @@ def _misfit(value: np.ndarray, target: np.ndarray, declared: Array) -> str:
 
 def _in_words(declared: Array) -> str:
     return f"({', '.join(map(str, declared.dimensions))})"
-
-
-def zeros_of(shape: BatchShape) -> dict[str, np.ndarray]:
-    """A batch of this shape that holds padding alone."""
-    return {
-        name: np.full(size, shape.form.arrays[name].padding, dtype)
-        for name, (dtype, size) in shape.arrays().items()
-    }

@@ -107,7 +107,7 @@ class ReaderPool:
                 self._threads[slot] = self._started(slot)
 
     def read(self, row: int) -> Future[ReadExample]:
-        """The example, in time; an ReadError when it can't be had."""
+        """The example, in time; a ReadError when it can't be had."""
         future: Future[ReadExample] = Future()
         try:
             self._raise_known_failure(row)

@@ -97,6 +97,6 @@ class Follower(ModelParts):
             return FollowerLoop(parts, begin).run()
         finally:
             prefetch.close()
-            receiver.stop(
-                ""
-            )  # the data processes stay; that a run is over, the first one tells them
+            # The data processes stay; that a run is over, the first one tells them.
+            receiver.stop("")
+            agreement.close()

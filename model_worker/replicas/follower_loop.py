@@ -83,7 +83,7 @@ class FollowerLoop:
             self._liveness.waits(self._parts.receiver, self._cursor)
 
     def _train(self, batch: DeviceBatch, turn: int) -> None:
-        """One batch, the step's first of this replica's or a later one; with the step's last one the weights move as everyone's do."""
+        """One batch; with the step's last one of this replica's the weights move as everyone's do."""
         if any(self._cursor in stretch for stretch in self._skipped):
             return
         parts, started_s = self._parts, time.perf_counter()

@@ -341,9 +341,8 @@ class Receiver:
         )
         event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
         actions = self._ledger.handle(event)
-        self._taken.workers_run_low = (
-            self._ledger.is_running_low
-        )  # before anyone can take the batch
+        # Before anyone can take the batch.
+        self._taken.workers_run_low = self._ledger.is_running_low
         for action in actions:
             if isinstance(action, ledger_module.Accept):
                 self.queue.put(batch)

@@ -1,8 +1,9 @@
 """Mel to samples: a few convolutions over frames, and an inverse transform.
 
-First the pitch is read off the mel. Then the network says how loud each bin is, how its phase differs from that of a pulse train of that pitch,
-how deep the valleys between the harmonics are, and how much noise there is. All of it starts from what
-the mel itself says, so that an untrained network speaks already, if badly.
+First the pitch is read off the mel. Then the network says how loud each bin is, how its phase differs
+from that of a pulse train of that pitch, how deep the valleys between the harmonics are, and how much
+noise there is. All of it starts from what the mel itself says, so that an untrained network speaks
+already, if badly.
 """
 
 from __future__ import annotations

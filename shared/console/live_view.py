@@ -15,9 +15,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from shared.clock import clock
-from shared.console.numbers import whole_number
 from shared.console.run_words import tally
 from shared.diagnosis.steadiness import steadiness
+from shared.run.record_numbers import whole_number
 from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus, ShownLines
 from shared.worker.contract import SERVING, TRAINING
 from shared.worker.names import Role, number_of, role_of

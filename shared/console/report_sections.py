@@ -11,7 +11,6 @@ from shared.clock import clock
 from shared.config.option import rules_of
 from shared.config.settings import SECTIONS, Config
 from shared.console import report_series
-from shared.console.numbers import number
 from shared.console.page import facts, folded, panel, paragraph, section, table, text
 from shared.console.run_story import RunStory, judged, judged_by
 from shared.console.run_words import ending_in_words, restart_in_words
@@ -19,6 +18,7 @@ from shared.diagnosis.overfitting import FitWatch
 from shared.diagnosis.steadiness import steadiness
 from shared.diagnosis.verdict import Measured, judge
 from shared.run.environment import versions_here
+from shared.run.record_numbers import number
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 _MOST_ROWS = 500

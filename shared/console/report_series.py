@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shared.console.numbers import number, numbers
 from shared.console.run_story import RunStory
 from shared.diagnosis.verdict import Measured, in_words
 from shared.diagnosis.wait_attribution import CAUSES
+from shared.run.record_numbers import number, numbers
 
 Values = npt.NDArray[np.float64]
 

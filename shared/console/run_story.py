@@ -11,11 +11,11 @@ from pathlib import Path
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.console.growing_lines import GrowingLines
-from shared.console.numbers import is_number, number
 from shared.errors import InputError, TandemError
 from shared.run.directory import RunDirectory
 from shared.run.environment import read_environment
 from shared.run.event_log import Ended, Restarted, Started, read_events
+from shared.run.record_numbers import is_number, number
 
 _PAUSE_S = 120.0  # no logged step for so long, and for far longer than usual: it was not running
 

@@ -7,7 +7,6 @@ from shared.status.run_state import RunState, State
 from shared.status.run_status import RunStatus
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
-
 _SIGNS = {EXIT_FINISHED: "🏁 ", EXIT_INTERRUPTED: "⏹  "}
 
 

@@ -7,7 +7,6 @@ from shared.devices.tensorflow_build import Version, in_words
 from shared.errors import GpuError
 
 AUTO = "auto"
-CHOICES = (AUTO, "float32", "tf32", "bfloat16", "float16")
 _FROM = {"bfloat16": (8, 0), "float16": (7, 0)}  # compute capability with units for them
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from shared.run.record_numbers import finite_number
+
 _VALIDATIONS = 3  # in a row without a better one; two may be noise
 _FEWEST_LOSSES = 4  # to know their noise
 _CLEARLY = 2.0  # standard errors that the training loss must have fallen by
@@ -61,10 +63,10 @@ class FitWatch:
     def add(self, record: dict[str, Any]) -> None:
         """One record of metrics.jsonl, in their order."""
         judged_by = record.get("judged_by", "val_loss")
-        judged = _number(record, judged_by if isinstance(judged_by, str) else "val_loss")
-        step = _number(record, "step")
+        judged = finite_number(record, judged_by if isinstance(judged_by, str) else "val_loss")
+        step = finite_number(record, "step")
         if judged is None:
-            loss = _number(record, "loss")
+            loss = finite_number(record, "loss")
             if loss is not None and "step_ms" in record:
                 self._losses.append(loss)
             return
@@ -95,10 +97,3 @@ class FitWatch:
         noise = math.hypot(best.error, now.error)
         has_fallen = best.mean_loss - now.mean_loss > _CLEARLY * noise  # not if one is not known
         return Overfitting(best.step, since) if has_fallen else None
-
-
-def _number(record: dict[str, Any], name: str) -> float | None:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)

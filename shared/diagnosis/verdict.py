@@ -21,6 +21,7 @@ from shared.diagnosis.wait_attribution import (
     TRANSPORT,
 )
 from shared.plan.plan_of_run import num_data_workers
+from shared.run.record_numbers import finite_number
 
 WAITS_FROM = 0.05  # of the time; a model that waits less has nothing to win
 _BUSY = 0.85  # a device or cores in use for so long have no room for more
@@ -200,7 +201,5 @@ def _readers_wanted(measured: Measured, num_workers: int) -> int:
 
 
 def _number(record: dict, name: str) -> float:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return 0.0
-    return float(value)
+    """0 where it has none."""
+    return finite_number(record, name) or 0.0

@@ -73,5 +73,4 @@ def data_device_kind(config: Config) -> str:
 
 def num_data_workers(config: Config) -> int:
     """How many data processes the launcher starts for the run, spares not counted."""
-    gpus = config.data.data_gpu
-    return config.run.data_workers * (len(gpus) if isinstance(gpus, tuple) else 1)
+    return config.run.data_workers * max(1, len(config.data.data_gpus))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import secrets
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 from shared.diagnosis.trend import trend
 from shared.run.event_log import Ended, Restarted
+from shared.run.record_numbers import finite_number
 from shared.status.presence import own_presence
 from shared.status.run_status import HISTORY_S, LaneStatus, Preparing, RunStatus, StoryLine
 from shared.worker.names import Role, number_of, role_of
@@ -125,13 +125,13 @@ class StatusKeeper:
                 self._take_numbers(report)
 
     def _take_numbers(self, report: Metrics) -> None:
-        loss, validation = (_finite(report.record.get(name)) for name in ("loss", "val_loss"))
+        loss, validation = (finite_number(report.record, name) for name in ("loss", "val_loss"))
         if report.outlook is None:
             if validation is not None:
                 self._replace(val_loss=validation)
             return
         self._replace(record=report.record, outlook=report.outlook, told_s=self._now())
-        self._replace(queue_depth=int(_finite(report.record.get("queue_depth")) or 0))
+        self._replace(queue_depth=int(finite_number(report.record, "queue_depth") or 0))
         if loss is not None:
             self._losses.append(loss)
 
@@ -154,10 +154,3 @@ def _lane_status(worker: str, lane: _Lane) -> LaneStatus:
 def _is_further_replica(worker: str) -> bool:
     """The first one, which has a number no more than an only one has, stands for the run."""
     return role_of(worker) is Role.MODEL and number_of(worker) > 0
-
-
-def _finite(value: object) -> float | None:
-    """A number of a record, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.run.directory import RunDirectory
+from shared.run.record_numbers import finite_number
 from shared.status.run_state import RunState, State, look_at
 
 _TAIL_BYTES = 64 << 10  # of metrics.jsonl: the last records, however long the run was
@@ -59,7 +59,7 @@ def summary_of(run: RunDirectory) -> RunSummary:
     if status is not None and status.record:
         steps = status.record
     outlook = status.outlook if status is not None else None
-    val_loss = _number(validations, "val_loss")
+    val_loss = finite_number(validations, "val_loss")
     goes_on = found.state.is_going_on
     return RunSummary(
         run=str(run.path),
@@ -67,7 +67,7 @@ def summary_of(run: RunDirectory) -> RunSummary:
         why=found.why,
         step=_whole(steps, "step"),
         total_steps=outlook.total_steps or None if outlook else None,
-        loss=_number(steps, "loss"),
+        loss=finite_number(steps, "loss"),
         val_loss=status.val_loss if val_loss is None and status else val_loss,
         left_s=left_s(found) if goes_on else None,
         disk_bytes=disk_bytes(run.path),
@@ -124,13 +124,6 @@ def _last_records(metrics: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return step, validation
 
 
-def _number(record: dict[str, Any], name: str) -> float | None:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
 def _whole(record: dict[str, Any], name: str) -> int | None:
-    value = _number(record, name)
+    value = finite_number(record, name)
     return None if value is None else int(value)

@@ -86,12 +86,14 @@ class LivePage:
         runs = [self._runs.all()[number] for number in numbers]
         versions = tuple(run.version for run in runs)
         key = (-1, *numbers) if many else numbers
-        if self._made.get(key, ((), b""))[0] != versions:
+        known, made = self._made.get(key, ((), b""))
+        if known != versions:
             content = _comparison(numbers, runs) if many else _whole(numbers[0], runs[0])
             if len(self._made) > 100:
                 self._made.clear()
-            self._made[key] = (versions, _as_json(content))
-        return Answer(self._made[key][1])
+            made = _as_json(content)
+            self._made[key] = (versions, made)
+        return Answer(made)
 
     def _one(self, number: str) -> LiveRun | None:
         runs = self._runs.all()

@@ -9,13 +9,13 @@ from shared.clock import clock
 from shared.config.option import rules_of
 from shared.config.settings import SECTIONS
 from shared.console import report_sections
-from shared.console.numbers import whole_number
 from shared.console.page import facts, folded, panel, paragraph, section, table, text
 from shared.console.run_story import RunStory
 from shared.console.run_words import state_in_words
 from shared.console.web.live_runs import LiveRun
 from shared.devices.words import share_in_words
 from shared.diagnosis.steadiness import steadiness
+from shared.run.record_numbers import whole_number
 from shared.status.run_state import RunState, State
 from shared.status.run_status import HISTORY_S, LaneStatus, RunStatus
 from shared.status.summary import RunSummary, left_s

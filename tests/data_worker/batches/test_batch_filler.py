@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from data_worker.batches.batch_filler import BatchFiller, zeros_of
+from data_worker.batches.batch_filler import BatchFiller
 from data_worker.batches.cache import MemoryCache, NoCache
 from shared.errors import TaskError
 from shared.plan.index import Index, StringColumn
@@ -86,6 +86,14 @@ def place_of(method):
     return f"{Path(__file__).name} line {inspect.getsourcelines(method)[1]} ({method.__name__}): "
 
 
+def padding_of(shape):
+    """A batch of this shape that holds padding alone."""
+    return {
+        name: np.full(size, shape.form.arrays[name].padding, dtype)
+        for name, (dtype, size) in shape.arrays().items()
+    }
+
+
 def test_every_part_is_where_it_belongs_and_the_rest_is_padding():
     task = Counting(None)
     plan = plan_of(task)
@@ -93,7 +101,7 @@ def test_every_part_is_where_it_belongs_and_the_rest_is_padding():
     assert any((batch.rows == -1).any() for batch in batches)
     for batch in batches:
         arrays = fill(task, batch)
-        expected = {name: array.copy() for name, array in zeros_of(batch.shape).items()}
+        expected = padding_of(batch.shape)
         expected["weight"][:] = batch.rows != -1
         expected["rows"][:] = batch.rows
         for slot, row in enumerate(batch.rows):

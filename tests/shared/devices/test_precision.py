@@ -7,7 +7,7 @@ import pytest
 from shared.config.option import rules_of
 from shared.config.settings import ModelConfig
 from shared.devices.gpus import Gpu
-from shared.devices.precision import CHOICES, check_precision, chosen_by
+from shared.devices.precision import AUTO, check_precision, chosen_by
 from shared.errors import GpuError
 
 GPU = Gpu(0, "GeForce", "GPU-aaaa", 24 << 10, 0)
@@ -41,5 +41,6 @@ def test_where_nothing_is_known_of_the_device_nothing_is_refused():
     check_precision("bfloat16", None)
 
 
-def test_the_option_has_these_choices():
-    assert rules_of(ModelConfig)["precision"].choices == CHOICES
+def test_what_is_chosen_can_also_be_asked_for():
+    choices = rules_of(ModelConfig)["precision"].choices
+    assert {chosen_by(each) for each in (None, (7, 0), (8, 0))} | {AUTO} <= set(choices)

@@ -12,10 +12,15 @@ def number(record: dict, name: str) -> float:
     return float(value) if is_number(value) else float("nan")
 
 
+def finite_number(record: dict, name: str) -> float | None:
+    """A number of a record; None where it has none, or one that is not finite."""
+    value = number(record, name)
+    return value if math.isfinite(value) else None
+
+
 def whole_number(record: dict, name: str) -> int:
     """A number of a record, rounded; 0 where it has none."""
-    value = number(record, name)
-    return round(value) if math.isfinite(value) else 0
+    return round(finite_number(record, name) or 0)
 
 
 def numbers(record: dict, name: str) -> list[float]:
