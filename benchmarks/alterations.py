@@ -46,9 +46,9 @@ def apply() -> None:
     kind = os.environ.get(VARIABLE)
     if not kind:
         return
-    from data_worker.speech import audio
+    from shared.speech import utterance
 
-    load = audio.load_utterance
+    load = utterance.load_utterance
 
     def slow(*arguments):
         time.sleep(_LATENCY_S)
@@ -58,7 +58,7 @@ def apply() -> None:
         python_work()
         return load(*arguments)
 
-    audio.load_utterance = {"storage-20ms": slow, "python": heavy}[kind]
+    utterance.load_utterance = {"storage-20ms": slow, "python": heavy}[kind]
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ def main() -> None:
     import numpy as np
     import soxr
 
-    from data_worker.speech.audio import fill_row, pad_length
     from data_worker.speech.features import FeatureExtractor
+    from data_worker.speech.padded_rows import fill_row, pad_length
 
     source, clips = make_clips(SENTENCES[: options.num_sentences])
     clips = sorted(clips, key=len)
@@ -209,7 +209,7 @@ def make_clips(sentences: tuple[str, ...]) -> tuple[str, list]:
     if shutil.which("flite"):
         import soundfile
 
-        from data_worker.speech.audio import load_utterance
+        from shared.speech.utterance import load_utterance
 
         clips = []
         with tempfile.TemporaryDirectory() as folder:

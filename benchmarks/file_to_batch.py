@@ -90,8 +90,8 @@ def tandem_mels(data: workload.DataSide):
     """The readers and the mel graph of a data process, without the rest of its batch."""
     from data_worker.batches.readers import ReaderPool
     from data_worker.batches.reading import make_loader
-    from data_worker.speech.audio import RowSpace, fill_row
     from data_worker.speech.features import FeatureExtractor
+    from data_worker.speech.padded_rows import RowSpace, fill_row
     from data_worker.speech.task import SpeechData
     from shared.plan.plan_of_run import example_of_row
 

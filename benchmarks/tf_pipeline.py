@@ -12,9 +12,9 @@ import alterations
 import numpy as np
 from workload import AHEAD, BATCH_SIZE, DataSide
 
-from data_worker.speech import audio
-from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.padded_rows import pad_length
+from shared.speech import utterance
 from shared.speech.batch import REFERENCE_FRAMES
 from shared.speech.mel import HOP, MEL_BINS, PAD, PEAK, SAMPLE_RATE
 from shared.speech.reference import crop_of
@@ -51,7 +51,7 @@ def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:
 
 def read_altered(path: bytes, start: int, count: int) -> np.ndarray:
     """One utterance as the altered data side reads it, float32 (samples,)."""
-    return audio.load_utterance(path.decode(), int(start), int(count), SAMPLE_RATE, True)
+    return utterance.load_utterance(path.decode(), int(start), int(count), SAMPLE_RATE, True)
 
 
 def make_dataset(tf, data: DataSide, num_batches: int):

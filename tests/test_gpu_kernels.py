@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 from gpu_kernels import loops, trips, without_kernel
 
-from data_worker.speech.audio import pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.padded_rows import pad_length
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.speaking.exported_voice import ExportedVoice

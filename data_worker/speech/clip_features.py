@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_worker.speech.audio import RowSpace, fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.padded_rows import RowSpace, fill_row, pad_length
 from shared.speech.mel import HOP
 
 

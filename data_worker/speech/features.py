@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_worker.speech.audio import pad_length
+from data_worker.speech.padded_rows import pad_length
 from data_worker.speech.pitch import (
     NEIGHBOURS,
     POWER_BINS,
@@ -64,7 +64,7 @@ class FeatureExtractor:
     def __call__(self, audio_rows: np.ndarray, mel_lengths: np.ndarray) -> np.ndarray:
         """Log mel, energy and pitch in Hz, float32 (rows, frames, 82).
 
-        `audio_rows` float32 (rows, frames * 256 + 768) as `audio.fill_row` makes them,
+        `audio_rows` float32 (rows, frames * 256 + 768) as `fill_row` makes them,
         `mel_lengths` int32 (rows,) the frames that are real. On padding: log(1e-5), 0 and 0.
         """
         return self._all(*_as_tensors(audio_rows, mel_lengths)).numpy()

@@ -13,9 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from shared.speech.mel import FFT, SAMPLE_RATE, hann_window
+from shared.speech.mel import FFT, MAX_F0_HZ, MIN_F0_HZ, SAMPLE_RATE, hann_window
 
-MIN_F0_HZ, MAX_F0_HZ = 60.0, 500.0
 POWER_BINS = 101  # bins 0…100 of the spectrum, up to 2.15 kHz: the harmonics that carry pitch
 _RUMBLE_BINS = 2  # DC and its leakage
 _TRANSFORM = 256  # the inverse transform; its lags are 4 samples apart

@@ -182,7 +182,7 @@ class Recordings(DataSide):
 
     def read(self, example: Indexed) -> np.ndarray:
         """Its audio at 22,050 Hz, float32 (samples,)."""
-        from data_worker.speech.audio import load_utterance
+        from shared.speech.utterance import load_utterance
 
         index, row = example.index, example.row
         return load_utterance(

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_worker.speech.audio import load_utterance
 from shared.errors import ReadError
 from shared.speech import mel
 from shared.speech.corpus_statistics import Statistics
+from shared.speech.utterance import load_utterance
 
 SAMPLE_CLIPS = 96
-MIN_F0_HZ, MAX_F0_HZ = 60.0, 500.0
 _YIN_THRESHOLD = 0.15
 _YIN_WINDOW, _YIN_HOP = 1024, 1024
 _DEFAULT_PITCH = (5.0, 0.25)  # of log Hz, where no frame of the sample is voiced
@@ -91,7 +90,7 @@ def fundamental_hz(audio: np.ndarray) -> np.ndarray:
 
     `audio` is float32 (samples,) at 22,050 Hz; one place every 1024 samples is enough for a mean.
     """
-    shortest, longest = int(mel.SAMPLE_RATE / MAX_F0_HZ), int(mel.SAMPLE_RATE / MIN_F0_HZ)
+    shortest, longest = int(mel.SAMPLE_RATE / mel.MAX_F0_HZ), int(mel.SAMPLE_RATE / mel.MIN_F0_HZ)
     span = _YIN_WINDOW + longest
     if len(audio) < span:
         return np.zeros(0)

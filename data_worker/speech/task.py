@@ -19,7 +19,7 @@ from shared.task import BatchShape, Companion, Example, Indexed, Looked
 class SpeechData(Recordings):
     """Recordings of one speaker or many; a companion is another clip of the same speaker."""
 
-    version = 3  # of what features.py, pitch.py and audio.py compute
+    version = 3  # of what features, pitch, padded_rows and utterance compute
     lengths = batch.LENGTHS
     arrays = batch.ARRAYS
     companion = batch.COMPANION

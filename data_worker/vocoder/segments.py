@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shared.speech.mel import HOP, LOG_FLOOR
+from shared.speech.mel import HOP, SILENCE
 from shared.vocoder.batch import SEGMENT_FRAMES
 
 UNVOICED_LOG_F0 = 5.0  # of a recording without any pitch: 148 Hz, where nothing will be heard of it
@@ -37,7 +37,7 @@ def segment_of(features: Mapping[str, np.ndarray], place: float, level: float) -
     frames = slice(first, first + SEGMENT_FRAMES)
     gain = np.float32(QUIETEST_GAIN ** (1.0 - level))
     missing = max(0, SEGMENT_FRAMES - len(mel))
-    floor = np.float32(np.log(LOG_FLOOR))
+    floor = np.float32(SILENCE)
     quieter = np.maximum(mel[frames] + np.log(gain), floor)
     return {
         "audio": np.pad(

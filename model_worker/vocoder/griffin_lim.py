@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from shared.plan.buckets import round_up
-from shared.speech.mel import FFT, HOP, LOG_FLOOR, MEL_BINS, PAD
+from shared.speech.mel import FFT, HOP, MEL_BINS, PAD, SILENCE
 
 ITERATIONS = 32
 MOMENTUM = 0.99
@@ -88,6 +88,12 @@ def waveform_of_mel(
     return tf.clip_by_value(samples[:, PAD : PAD + num_samples], -1.0, 1.0)
 
 
+def with_silence(mel: np.ndarray) -> np.ndarray:
+    """A mel (frames, 80) with silence behind it, to one of few different lengths."""
+    missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
+    return np.pad(mel, ((0, missing), (0, 0)), constant_values=SILENCE)
+
+
 class GriffinLim:
     """Needs no training; what it says is clear and a little metallic."""
 
@@ -102,6 +108,4 @@ class GriffinLim:
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
         """mel float32 (frames, 80), natural log -> float32 (frames * HOP,)"""
-        missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
-        padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
-        return self._graph(tf.constant(padded[np.newaxis]))[0, : len(mel) * HOP].numpy()
+        return self._graph(tf.constant(with_silence(mel)[np.newaxis]))[0, : len(mel) * HOP].numpy()

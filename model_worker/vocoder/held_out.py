@@ -5,26 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from shared.config.settings import Config
-from shared.plan.index import Index, root_folders
-from shared.speech.mel import HOP, SAMPLE_RATE
-from shared.speech.recording import levelled, peak_of, resampled
+from shared.plan.index import Index
+from shared.plan.plan_of_run import example_of_row
+from shared.speech.mel import HOP
 
 
 def recording_of(index: Index, row: int, config: Config) -> np.ndarray:
     """A whole recording of the index, float32 (frames * 256,) at 22,050 Hz.
 
     Raises:
-        OSError, soundfile.LibsndfileError: it is no longer there, or can't be decoded.
+        OSError, ReadError: it is no longer there, or can't be decoded.
     """
-    import soundfile
+    from shared.speech.utterance import load_utterance  # which brings the decoder
 
-    roots = root_folders(config.data.train_data or "", config.data.val_data)
-    first, count = int(index.start[row]), int(index.num_samples[row])
-    with soundfile.SoundFile(roots[index.root[row]] / index.paths[row]) as file:
-        audio = file.read(first + count, "float32", always_2d=True)[first:].mean(axis=1)
-        rate = file.samplerate
-    if rate != SAMPLE_RATE:
-        audio = resampled(audio, rate)
-    if config.task.normalise_loudness:
-        audio = levelled(audio, peak_of(audio))
+    audio = load_utterance(
+        example_of_row(config, index)(row).path,
+        int(index.start[row]),
+        int(index.num_samples[row]),
+        int(index.sample_rate[row]),
+        config.task.normalise_loudness,
+    )
     return audio[: len(audio) // HOP * HOP]

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.vocoder.layers import Block
+from shared.speech.mel import MAX_F0_HZ, MIN_F0_HZ
 
 STEPS = 200
-LOWEST_HZ, HIGHEST_HZ = 60.0, 500.0  # as the data side finds it
-_LOG_STEP = float(np.log(HIGHEST_HZ / LOWEST_HZ) / (STEPS - 1))
-_SCALE = (np.log(LOWEST_HZ) + _LOG_STEP * np.arange(STEPS)).astype(np.float32)
+_LOG_STEP = float(np.log(MAX_F0_HZ / MIN_F0_HZ) / (STEPS - 1))
+_SCALE = (np.log(MIN_F0_HZ) + _LOG_STEP * np.arange(STEPS)).astype(np.float32)
 _NEIGHBOURS = 3
 _IMPOSSIBLE = -1e9
 _CHANNELS, _BLOCKS = 64, 3

@@ -7,6 +7,8 @@ state.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +19,18 @@ from model_worker.vocoder.generator import Generator
 from model_worker.vocoder.griffin_lim import GriffinLim
 from model_worker.vocoder.held_out import recording_of
 from model_worker.vocoder.judgement import Judgement
-from model_worker.vocoder.losses import distances
+from model_worker.vocoder.losses import RESOLUTIONS, distances
 from model_worker.vocoder.speaking import TrainedVocoder
 from shared.config.settings import Config
+from shared.errors import ReadError
 from shared.plan.index import Index
 from shared.run.directory import RECORDED, REMARK
 from shared.run.files import write_file
 from shared.speech.mel import HOP, SAMPLE_RATE, log_mel, magnitudes
 from shared.speech.wav import wav_bytes
 from shared.task.model_side import Shown, Viewer
+
+log = logging.getLogger(__name__)
 
 _JUDGED = 8  # recordings, where there are as many
 _DARKEST = 10.0  # natural log below the loudest bin: 87 dB
@@ -56,16 +61,18 @@ class CopiedSamples(Viewer):
         self._griffin_lim = 0.0  # its distance from them
 
     def keep(self, batch: dict[str, tf.Tensor]) -> None:
-        if not self._rows:
-            rows = batch["rows"].numpy()
-            self._rows = rows[rows >= 0][: max(_JUDGED, self._config.run.samples)].tolist()
+        """Rows of the first validation, as many as are judged."""
+        missing = max(_JUDGED, self._config.run.samples) - len(self._rows)
+        if missing > 0 and not self._recordings:
+            rows = batch["rows"].numpy().tolist()
+            self._rows += [row for row in rows if row >= 0 and row not in self._rows][:missing]
 
     def make(self, folder: Path) -> _Made | None:
-        if not self._rows:
-            return None
         basis = self._index.mel_basis
         if not self._recordings:
-            self._recordings = list(map(self._by_griffin_lim, self._rows))
+            self._recordings = list(self._by_griffin_lim())
+            if not self._recordings:
+                return None
             others = [self._distance(each.made, each.true) for each in self._recordings]
             self._griffin_lim = float(np.mean(others))
         copied = [
@@ -76,10 +83,18 @@ class CopiedSamples(Viewer):
         judgement = Judgement(len(copied), ours, self._griffin_lim)
         return _Made(copied[: self._config.run.samples], judgement)
 
-    def _by_griffin_lim(self, row: int) -> _Copied:
-        true = recording_of(self._index, row, self._config)
-        made = GriffinLim(self._index.mel_basis)(log_mel(true, self._index.mel_basis))
-        return _Copied(self._index.ids[row], true, made)
+    def _by_griffin_lim(self) -> Iterator[_Copied]:
+        """The recordings, without those that can't be read any more or are too short to compare."""
+        basis = self._index.mel_basis
+        griffin_lim = GriffinLim(basis)
+        for row in self._rows:
+            try:
+                true = recording_of(self._index, row, self._config)
+            except (OSError, ReadError) as error:
+                log.warning("%s is no sample: %s", self._index.ids[row], error)
+                continue
+            if len(true) >= max(RESOLUTIONS):
+                yield _Copied(self._index.ids[row], true, griffin_lim(log_mel(true, basis)))
 
     def _distance(self, made: np.ndarray, true: np.ndarray) -> float:
         found = distances(tf.constant(made[np.newaxis]), tf.constant(true[np.newaxis]), self._basis)

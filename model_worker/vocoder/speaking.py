@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.vocoder.generator import Generator, Scale, build_generator
-from model_worker.vocoder.griffin_lim import FRAME_MULTIPLE
+from model_worker.vocoder.griffin_lim import with_silence
 from model_worker.vocoder.trained_run import TrainedRun
 from shared.errors import CheckpointError
-from shared.plan.buckets import round_up
-from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+from shared.speech.mel import HOP, MEL_BINS
 
 
 class TrainedVocoder:
@@ -29,9 +28,9 @@ class TrainedVocoder:
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
         """mel float32 (frames, 80), natural log -> float32 (frames * HOP,) in [-1, 1]"""
-        missing = round_up(len(mel), FRAME_MULTIPLE) - len(mel)
-        padded = np.pad(mel, ((0, missing), (0, 0)), constant_values=np.log(LOG_FLOOR))
-        samples = self._graph(tf.constant(padded[np.newaxis], tf.float32))[0, : len(mel) * HOP]
+        samples = self._graph(tf.constant(with_silence(mel)[np.newaxis], tf.float32))[
+            0, : len(mel) * HOP
+        ]
         return np.clip(samples.numpy(), -1.0, 1.0)
 
 

@@ -16,7 +16,9 @@ FMAX = 8_000
 PAD = (FFT - HOP) // 2  # 384 reflected samples on each side give exactly samples // HOP frames
 MAGNITUDE_FLOOR = 1e-9  # added to the squared magnitude
 LOG_FLOOR = 1e-5  # mel values are clamped to this before the logarithm
+SILENCE = float(np.log(LOG_FLOOR))  # the log mel of nothing
 PEAK = 0.95  # of every clip, where loudness is evened out
+MIN_F0_HZ, MAX_F0_HZ = 60.0, 500.0  # between which a voice's pitch is looked for
 
 
 def frames_of(num_samples: int) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from shared.speech.batch import GROUP_COLUMN
-from shared.speech.mel import HOP, LOG_FLOOR, MEL_BINS
+from shared.speech.mel import HOP, MEL_BINS, SILENCE
 from shared.task.batch import Array, BatchForm
 
 SEGMENT_FRAMES = 32
@@ -14,7 +12,7 @@ FULL_SCALE = 32_767  # of the samples, which are whole numbers: half the bytes o
 ARRAYS = {
     "audio": Array("int16", SEGMENT_FRAMES * HOP),
     "gain": Array("float32", padding=1),  # what the audio is to be multiplied by
-    "mel": Array("float32", SEGMENT_FRAMES, MEL_BINS, padding=float(np.log(LOG_FLOOR))),
+    "mel": Array("float32", SEGMENT_FRAMES, MEL_BINS, padding=SILENCE),
     "log_f0": Array("float32", SEGMENT_FRAMES, padding=5.0),
 }
 FORM = BatchForm(ARRAYS, (), None, GROUP_COLUMN)

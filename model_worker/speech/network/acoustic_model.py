@@ -17,9 +17,8 @@ from model_worker.speech.network.channel_dropout import ChannelDropout
 from model_worker.speech.network.layers import ConvBlock, Dense, Predictor, RootMeanSquareNorm
 from model_worker.speech.network.reference_encoder import ReferenceEncoder
 from shared.speech.corpus_statistics import Statistics
-from shared.speech.mel import MEL_BINS
+from shared.speech.mel import MEL_BINS, SILENCE
 
-LOG_FLOOR = -11.512925
 FOLDED_FRAMES = 2
 FIRST_LOG_DURATION = 1.9  # the logarithm of a usual symbol's frames
 MAX_LOG_DURATION = 6.0
@@ -328,10 +327,10 @@ class AcousticModel(keras.Model):
             start,
             training=False,
         )
-        mel = tf.maximum(mel * known.mel_std + known.mel_mean, LOG_FLOOR)
+        mel = tf.maximum(mel * known.mel_std + known.mel_mean, SILENCE)
         is_real = alignment.length_mask(mel_lengths, max_frames)[:, :, tf.newaxis]
         return (
-            tf.where(is_real > 0, mel, LOG_FLOOR),
+            tf.where(is_real > 0, mel, SILENCE),
             tf.cast(mel_lengths, tf.int32),
             tf.cast(durations, tf.int32),
             path,

@@ -16,7 +16,7 @@ from shared.errors import CheckpointError
 from shared.plan.buckets import round_up
 from shared.plan.index import Index
 from shared.speech.corpus_statistics import Statistics
-from shared.speech.mel import LOG_FLOOR, MEL_BINS
+from shared.speech.mel import MEL_BINS, SILENCE
 from shared.speech.text.encoder import EncodedPiece
 from shared.speech.text.markup import PITCH_RANGE, SPEED_RANGE
 
@@ -120,4 +120,4 @@ class Voice:
 
 def silence(num_frames: int) -> np.ndarray:
     """The mel of silence: float32 (num_frames, 80)."""
-    return np.full((num_frames, MEL_BINS), np.log(LOG_FLOOR), np.float32)
+    return np.full((num_frames, MEL_BINS), SILENCE, np.float32)

@@ -354,7 +354,7 @@ def test_the_preparation_of_a_task_loads_no_tensorflow_of_ours(place):
         from data_worker.preparation.__main__ import main
         if __name__ == "__main__":
             code = main(["--run", sys.argv[1], "--task", sys.argv[2]])
-            heavy = ("tensorflow", "librosa", "keras", "soundfile", "data_worker.speech.audio")
+            heavy = ("tensorflow", "librosa", "keras", "soundfile", "shared.speech.utterance")
             sys.exit(code or len([name for name in heavy if name in sys.modules]))
     """)
     config = config_of(place)

@@ -9,8 +9,8 @@ import librosa
 import numpy as np
 import pytest
 
-from data_worker.speech.audio import fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.padded_rows import fill_row, pad_length
 from shared.speech import mel
 
 BASIS = librosa.filters.mel(sr=22_050, n_fft=1024, n_mels=80, fmin=0, fmax=8_000)

@@ -4,8 +4,8 @@ import librosa
 import numpy as np
 import pytest
 
-from data_worker.speech.audio import fill_row, pad_length
 from data_worker.speech.features import FeatureExtractor
+from data_worker.speech.padded_rows import fill_row, pad_length
 from shared.speech.mel import HOP
 from shared.speech.text.espeak import Espeak
 

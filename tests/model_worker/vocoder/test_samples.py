@@ -19,25 +19,30 @@ from shared.speech.mel import HOP, PEAK, SAMPLE_RATE
 from shared.speech.wav import wav_bytes
 
 BASIS = librosa.filters.mel(sr=22_050, n_fft=1024, n_mels=80, fmin=0, fmax=8_000)
-LENGTHS = (20_000, 9_000)
+LENGTHS = (20_000, 9_000, 1_000)
+RATES = (SAMPLE_RATE, SAMPLE_RATE // 2, SAMPLE_RATE)
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """A viewer of two recordings, one of them at another rate, after a validation: what it wrote."""
+    """A viewer after a validation on four recordings: what it wrote.
+
+    One of them is at another rate, one too short to be compared, and one is gone.
+    """
     data, samples = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("samples")
     time_s = np.arange(max(LENGTHS)) / SAMPLE_RATE
     harmonics = np.arange(1, 20)[:, np.newaxis]
     buzz = (np.sin(2 * np.pi * 140.0 * harmonics * time_s) / harmonics).sum(axis=0)
-    for name, count, rate in zip("ab", LENGTHS, (SAMPLE_RATE, SAMPLE_RATE // 2), strict=True):
+    for name, count, rate in zip("abc", LENGTHS, RATES, strict=True):
         soundfile.write(data / f"{name}.wav", 0.1 * buzz[:count], rate)
     index = Index(
         columns={
-            "ids": StringColumn.of("ab"),
-            "paths": StringColumn.of(["a.wav", "b.wav"]),
-            "root": np.zeros(2, np.uint8),
-            "start": np.array([100, 0], np.int64),
-            "num_samples": np.array(LENGTHS, np.int64) - 100,
+            "ids": StringColumn.of("abcd"),
+            "paths": StringColumn.of(["a.wav", "b.wav", "c.wav", "gone.wav"]),
+            "root": np.zeros(4, np.uint8),
+            "start": np.array([100, 0, 0, 0], np.int64),
+            "num_samples": np.array([*LENGTHS, 1_000], np.int64) - 100,
+            "sample_rate": np.array([*RATES, SAMPLE_RATE], np.int32),
         },
         tables={"mel_basis": BASIS},
         facts={},
@@ -51,7 +56,8 @@ def shown(tmp_path_factory):
     )
     viewer = CopiedSamples(model, index, config)
     assert viewer.make(samples) is None  # no validation yet
-    viewer.keep({"rows": tf.constant([0, 1, -1])})
+    for rows in ([2, 0, -1], [0, 3, 1]):  # the second is from a validation that was begun again
+        viewer.keep({"rows": tf.constant(rows)})
     made = viewer.make(samples)
     (samples / "step").mkdir()
     return samples, made, viewer.write(made, samples, samples / "step")
