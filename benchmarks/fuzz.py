@@ -28,9 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fuzz_messages import GOOD_MESSAGES, damaged_message
 
-from model_worker.stream import ticket_ledger as ledgers
+from model_worker.stream import ledger_events as events
 from model_worker.stream.admission import Expected
 from model_worker.stream.receiver import Receiver
+from model_worker.stream.ticket_ledger import TicketLedger
 from shared.errors import ProtocolError
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan import Plan
@@ -107,7 +108,7 @@ def receiver_target(rng: random.Random) -> Callable[[], bool]:
     """The receiver without its thread: peers join, leave, lie, and sometimes do their work."""
     plan = _make_plan()
     limit = 6
-    ledger = ledgers.TicketLedger(limit, 1 << 30, plan.nbytes, 0, 1_000_000)
+    ledger = TicketLedger(limit, 1 << 30, plan.nbytes, 0, 1_000_000)
     expected = Expected("run", "index", plan.fingerprint(), "fake", NUM_ROWS)
     socket = _DeafSocket(rng)
     receiver = Receiver(cast(ServerSocket, socket), plan, ledger, expected, Exclusions(),
@@ -138,7 +139,7 @@ def receiver_target(rng: random.Random) -> Callable[[], bool]:
 
     def step() -> bool:
         peer = rng.choice(peers)
-        is_known = peer in receiver._peers
+        is_known = peer in receiver._members.peers
         if rng.random() < (0.3 if is_known else 0.5):
             received: Envelope | ProtocolError
             try:
@@ -174,7 +175,7 @@ def receiver_target(rng: random.Random) -> Callable[[], bool]:
 def ledger_target(rng: random.Random) -> Callable[[], bool]:
     """Any event in any order, with numbers that no honest peer would send."""
     limit, nbytes = 5, 10
-    ledger = ledgers.TicketLedger(limit, 35, lambda batch: nbytes)
+    ledger = TicketLedger(limit, 35, lambda batch: nbytes)
     workers = [bytes([n]) for n in range(5)]
     version = 0
     now_s = 0.0
@@ -184,33 +185,33 @@ def ledger_target(rng: random.Random) -> Callable[[], bool]:
         worker, kind = rng.choice(workers), rng.randrange(8)
         near = ledger.next_batch + rng.randrange(-2, limit + 2)
         number = rng.choice((near, rng.randrange(2**53)))
-        event: ledgers.Event
+        event: events.Event
         if kind == 0:
-            event = ledgers.WorkerJoined(worker, rng.choice((-1, 0, 1, 3, 2**53)))
+            event = events.WorkerJoined(worker, rng.choice((-1, 0, 1, 3, 2**53)))
         elif kind == 1:
-            event = ledgers.WorkerLeft(worker)
+            event = events.WorkerLeft(worker)
         elif kind == 2:
             now_s += rng.uniform(0, 3)
-            event = ledgers.ClockTicked(now_s)
+            event = events.ClockTicked(now_s)
         elif kind == 3 and rng.random() < 0.1:
             version += 1
             known = ledger.in_flight()
             affected = frozenset(rng.sample(known, rng.randrange(len(known) + 1)))
-            event = ledgers.ExampleExcluded(version, affected)
+            event = events.ExampleExcluded(version, affected)
         elif kind in (4, 5) and ledger.next_batch in ledger._received:
-            event = ledgers.BatchTaken()
+            event = events.BatchTaken()
         else:
-            event = ledgers.BatchArrived(worker, max(0, number), rng.choice((version, 0)))
+            event = events.BatchArrived(worker, max(0, number), rng.choice((version, 0)))
         taken_before = ledger.next_batch
         actions = ledger.handle(event)
-        assert ledger.next_batch - taken_before == isinstance(event, ledgers.BatchTaken)
+        assert ledger.next_batch - taken_before == isinstance(event, events.BatchTaken)
         _check_bounds(ledger, limit)
-        return any(isinstance(action, ledgers.Accept) for action in actions)
+        return any(isinstance(action, events.Accept) for action in actions)
 
     return step
 
 
-def _check_bounds(ledger: ledgers.TicketLedger, limit: int) -> None:
+def _check_bounds(ledger: TicketLedger, limit: int) -> None:
     assert ledger.num_in_flight <= limit
     assert len(ledger.in_flight()) <= 2 * limit
     assert len(ledger._required_version) <= 2 * limit

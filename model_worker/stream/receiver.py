@@ -15,12 +15,26 @@ from typing import NamedTuple, Protocol
 
 import zmq
 
-from model_worker.stream import ticket_ledger as ledger_module
 from model_worker.stream.admission import Expected
 from model_worker.stream.arrival_check import wrong_arrays
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
-from model_worker.stream.peer_limits import PeerLimits
-from model_worker.stream.peers import Peer, Refusals, plain
+from model_worker.stream.ledger_events import (
+    Accept,
+    Action,
+    BatchArrived,
+    BatchSuspended,
+    BatchTaken,
+    ClockTicked,
+    Drop,
+    ExampleExcluded,
+    FailureDropped,
+    Issue,
+    Recall,
+    WorkerJoined,
+    WorkerLeft,
+)
+from model_worker.stream.members import Members
+from model_worker.stream.peers import plain
 from model_worker.stream.taken_batches import TakenBatches
 from model_worker.stream.ticket_ledger import TicketLedger
 from shared.devices.cores import free_this_thread
@@ -35,10 +49,7 @@ log = logging.getLogger(__name__)
 _POLL_MS = 100  # so often it is looked at who has connected
 _PING_EVERY_S = 0.5
 _STOP_DEADLINE_S = 600.0  # the thread may be waiting for a disk in trouble, and holds the endpoint
-_SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
-_WAITING_SAID_EVERY_S = 15.0
 _EXCLUSIONS_PER_MESSAGE = 4000
-_MAX_PEERS = 256
 
 
 class News(NamedTuple):
@@ -81,19 +92,15 @@ class Receiver:
         """
         self.queue = BatchQueue(ledger.next_batch, ledger.after)
         self.exclusions = exclusions
-        self.first_worker_s: float | None = None  # when the first data process was let in
         self.num_turns = 0  # of the thread's loop: one that stands still is stuck
         self._socket = socket
         self._plan = plan
         self._ledger = ledger
-        self._expected = expected
+        self._num_rows = expected.num_rows
         self._on_exclusion = on_exclusion
         self._agreement = agreement
         self._cannot_make: set[int] = set()  # batches that wait for all replicas to agree
-        self._peers: dict[bytes, Peer] = {}
-        self._limits = PeerLimits()
-        self._refusals = Refusals()
-        self._alone_since_s = 0.0
+        self._members = Members(socket, expected, self._take_tickets_back)
         self._taken = TakenBatches(ledger.limit)
         self._stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
@@ -126,7 +133,7 @@ class Receiver:
     @property
     def refused(self) -> Counter[str]:
         """How much was refused or dropped, by what it was."""
-        return self._refusals.counts
+        return self._members.refused
 
     @property
     def has_ended(self) -> bool:
@@ -140,7 +147,12 @@ class Receiver:
 
     @property
     def num_workers(self) -> int:
-        return len(self._peers)
+        return len(self._members.peers)
+
+    @property
+    def first_worker_s(self) -> float | None:
+        """When the first data process was let in."""
+        return self._members.first_s
 
     def _run(self) -> None:
         free_this_thread()
@@ -152,8 +164,7 @@ class Receiver:
         finally:
             # Without a reason the run goes on: the data processes stay, warm, for the next session.
             if self._stop_reason:
-                for peer in list(self._peers):
-                    self._socket.send(peer, messages.StopProducing(self._stop_reason))
+                self._members.tell_all(messages.StopProducing(self._stop_reason))
             self._socket.close()
             self.queue.close()
 
@@ -164,15 +175,14 @@ class Receiver:
         poller.register(self._taken.wake_fd, zmq.POLLIN)
         if self._agreement is not None:
             poller.register(self._agreement.socket, zmq.POLLIN)
-        next_ping_s, self._alone_since_s = 0.0, time.monotonic()
+        next_ping_s = 0.0
         while self._stop_reason is None:
             self.num_turns += 1
             ready = dict(poller.poll(_POLL_MS))
             if self._taken.wake_fd in ready:
                 os.eventfd_read(self._taken.wake_fd)
             self._note_taken()
-            for reason in self._socket.refused_at_the_door():
-                self._refusals.note(reason)
+            self._members.note_refused_at_the_door()
             if self._socket.socket in ready:
                 for peer, received in self._socket.receive_waiting():
                     self._handle(peer, received)
@@ -183,152 +193,51 @@ class Receiver:
             now_s = time.monotonic()
             if now_s >= next_ping_s:
                 next_ping_s = now_s + _PING_EVERY_S
-                self._ping(now_s)
-                self._refusals.tell(now_s)
-                self._tell_if_alone(now_s)
-                self._act(self._ledger.handle(ledger_module.ClockTicked(now_s)))
+                self._members.keep_in_touch(now_s, self._ledger.next_batch)
+                self._act(self._ledger.handle(ClockTicked(now_s)))
 
     def _note_taken(self) -> None:
         for _ in range(self._taken.due()):
-            self._act(self._ledger.handle(ledger_module.BatchTaken()))
+            self._act(self._ledger.handle(BatchTaken()))
 
-    def _ping(self, now_s: float) -> None:
-        """Find peers that are gone: ZeroMQ refuses to send to them, or they have gone silent."""
-        for peer, known in list(self._peers.items()):
-            known.forget_before(self._ledger.next_batch)
-            if now_s - known.heard_s > _SILENT_AFTER_S:
-                self._forget(peer, f"silent for {_SILENT_AFTER_S:g} s")
-            elif not self._socket.send(peer, messages.Welcome(known.name, known.memory)):
-                self._forget(peer, "connection lost")
-
-    def _forget(self, peer: bytes, reason: str) -> None:
-        known = self._peers.pop(peer, None)
-        self._limits.forget(peer)
-        self._socket.forget(peer)
-        if known is not None:
-            log.warning("data process %s (pid %d) left: %s", known.name, known.pid, plain(reason))
-            self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
+    def _take_tickets_back(self, peer: bytes) -> None:
+        self._act(self._ledger.handle(WorkerLeft(peer)))
 
     def _handle(self, peer: bytes, received: messages.Envelope | ProtocolError) -> None:
+        members = self._members
         if isinstance(received, ProtocolError):
-            self._refuse(peer, str(received))
+            members.refuse(peer, str(received))
             return
         message = received.message
         if isinstance(message, messages.Hello):
-            self._welcome(peer, received, message)
+            if members.welcome(peer, received, message):
+                # Also one that is known: it may have found that it can work on more at once.
+                joined = WorkerJoined(peer, min(message.capacity, 1024))
+                self._act(self._ledger.handle(joined))
             return
-        if peer not in self._peers or received.session != self._socket.session:
-            if self._bears(peer, "unknown session"):
-                self._socket.send(peer, messages.Introduce())
+        if peer not in members.peers or received.session != self._socket.session:
+            members.introduce_again(peer, "unknown session")
             return
-        self._note_heard(peer, received)
+        members.note_heard(peer, received)
         if isinstance(message, messages.BatchReady):
             self._take_in(peer, message)
         elif isinstance(message, messages.CannotRead):
             self._exclude(peer, message)
         elif isinstance(message, messages.Goodbye):
-            self._forget(peer, message.reason)
+            members.forget(peer, message.reason)
         else:
-            self._refuse(peer, f"{type(message).__name__} is not for the model process.")
-
-    def _note_heard(self, peer: bytes, received: messages.Envelope) -> None:
-        known = self._peers[peer]
-        known.heard_s, known.sequence = time.monotonic(), received.sequence
-
-    def _bears(self, peer: bytes, what: str = "") -> bool:
-        """Note a message that is of no use; False when its sender has been hung up on for it."""
-        if what:
-            self._refusals.counts[what] += 1
-        num_bytes = self._socket.last_num_bytes
-        if self._limits.bears(peer, peer in self._peers, time.monotonic(), num_bytes):
-            return True
-        self._hang_up(peer)
-        return False
-
-    def _hang_up(self, peer: bytes) -> None:
-        self._refusals.counts["hung up on"] += 1
-        self._socket.hang_up_on_sender()
-        self._forget(peer, "it sent too many messages of no use")
-
-    def _tell_if_alone(self, now_s: float) -> None:
-        """Whoever started only this side by hand must not wonder what it does."""
-        if self._peers:
-            self._alone_since_s = now_s
-        elif now_s - self._alone_since_s > _WAITING_SAID_EVERY_S:
-            self._alone_since_s = now_s
-            log.info("waiting for a data process at %s", self._socket.endpoint)
-
-    def _refuse(self, peer: bytes, reason: str) -> None:
-        self._refusals.note(reason)
-        if self._bears(peer):
-            self._socket.send(peer, messages.Refused(plain(reason)))
-
-    def _welcome(self, peer: bytes, received: messages.Envelope, hello: messages.Hello) -> None:
-        reason = self._expected.mismatch(received.run, hello)
-        is_new = peer not in self._peers
-        if not reason and is_new:
-            self._make_room(received, hello)
-            if len(self._peers) >= _MAX_PEERS:
-                reason = f"there are {_MAX_PEERS} data processes already."
-        if reason:
-            self._refuse(peer, reason)
-            return
-        now_s = time.monotonic()
-        if not self._limits.bears_introduction(peer, now_s):
-            self._hang_up(peer)
-            return
-        self._socket.admit_sender()
-        if is_new:
-            log.info("data process %s (pid %d) joined", hello.worker, hello.pid)
-            self._peers[peer] = Peer(hello.worker, hello.pid, heard_s=now_s)
-            self._limits.forget(peer)
-            self.first_worker_s = self.first_worker_s or now_s
-            if received.session == self._socket.session:
-                # Its connection broke. Memory that it handed over may have been lost with that.
-                self._socket.send(peer, messages.Introduce())
-        known = self._peers[peer]
-        self._note_heard(peer, received)
-        memory = self._socket.share_memory_with_sender(hello)
-        if is_new or memory != known.memory:
-            known.memory = memory
-            self._socket.send(peer, messages.Welcome(known.name, memory))
-        # Also from one that is known: it may have found that it can work on more at once.
-        joined = ledger_module.WorkerJoined(peer, min(hello.capacity, 1024))
-        self._act(self._ledger.handle(joined))
-
-    def _make_room(self, received: messages.Envelope, hello: messages.Hello) -> None:
-        """Forget those whose place a newcomer takes: its tickets are not to wait for them.
-
-        A name alone shows nothing. Whoever the launcher replaces is dead, so its connection is gone
-        and nothing can be sent to it. A process whose connection broke is itself: it has its pid
-        and counts its messages on. Any other of that name is alive, be it that two were started
-        with one --name: forgotten, it would come back within a second and throw this one out. It
-        stays, and both work, for only the log tells data processes apart by their names.
-        """
-        for other, known in list(self._peers.items()):
-            if known.name != hello.worker:
-                continue
-            is_itself = known.pid == hello.pid and known.sequence < received.sequence
-            is_there = self._socket.send(other, messages.Welcome(known.name, known.memory))
-            if is_itself or not is_there or len(self._peers) >= _MAX_PEERS:
-                self._forget(other, f"replaced by pid {hello.pid}")
-            else:
-                log.warning(
-                    "two data processes are called %s (pids %d and %d). Both are at work; give one "
-                    "of them another --name to tell them apart.",
-                    known.name, known.pid, hello.pid,
-                )  # fmt: skip
+            members.refuse(peer, f"{type(message).__name__} is not for the model process.")
 
     def _take_in(self, peer: bytes, message: messages.BatchReady) -> None:
         if self._is_unmapped(peer, message):
-            self._ask_for_memory(peer)
+            self._members.ask_for_memory(peer)
             return
         # What was not asked for is the ledger's to drop, whatever it holds.
         is_asked_for = self._ledger.is_held_by(peer, message.batch)
         problem = wrong_arrays(message, self._plan) if is_asked_for else None
         if problem:
-            self._refuse(peer, problem)
-            self._forget(peer, problem)
+            self._members.refuse(peer, problem)
+            self._members.forget(peer, problem)
             return
         now_s = time.monotonic()
         batch = ReceivedBatch(
@@ -336,21 +245,21 @@ class Receiver:
             arrays=message.arrays,
             timings_ms=message.timings_ms,
             data_busy=message.busy,
-            asked_s=self._peers[peer].asked_s.pop(message.batch, now_s),
+            asked_s=self._members.peers[peer].asked_s.pop(message.batch, now_s),
             received_s=now_s,
         )
-        event = ledger_module.BatchArrived(peer, message.batch, message.exclusions_version)
+        event = BatchArrived(peer, message.batch, message.exclusions_version)
         actions = self._ledger.handle(event)
         # Before anyone can take the batch.
         self._taken.workers_run_low = self._ledger.is_running_low
         for action in actions:
-            if isinstance(action, ledger_module.Accept):
+            if isinstance(action, Accept):
                 self.queue.put(batch)
                 self._note_first(peer)
             else:
                 self._act([action])
-                if isinstance(action, ledger_module.Drop):
-                    self._bears(peer, "batches dropped")
+                if isinstance(action, Drop):
+                    self._members.bears(peer, "batches dropped")
 
     def _is_unmapped(self, peer: bytes, message: messages.BatchReady) -> bool:
         """Whether a batch that was asked for lies in memory that is not mapped here.
@@ -359,39 +268,23 @@ class Receiver:
         """
         if message.arrays or not self._ledger.is_held_by(peer, message.batch):
             return False
-        return self._peers[peer].bears_unmapped()
-
-    def _ask_for_memory(self, peer: bytes) -> None:
-        """Have a peer offer its memory anew, and make again what it handed over in the old one.
-
-        It can't have meant harm: it was told that its memory is mapped, and knows no better until
-        it hears this. Then it uses other memory, or the socket if that can't be mapped either, and
-        with its next Hello it gets its tickets back.
-        """
-        known = self._peers[peer]
-        log.info("the memory of data process %s (pid %d) is not mapped any more; asking it to "
-                 "introduce itself again", known.name, known.pid)  # fmt: skip
-        known.memory = ""
-        self._socket.forget(peer)
-        self._act(self._ledger.handle(ledger_module.WorkerLeft(peer)))
-        if self._bears(peer, "memory not mapped"):
-            self._socket.send(peer, messages.Introduce())
+        return self._members.peers[peer].bears_unmapped()
 
     def _note_first(self, peer: bytes) -> None:
-        known = self._peers[peer]
+        known = self._members.peers[peer]
         if known.is_first_delivery():
             log.info("first batch of data process %s (pid %d)", known.name, known.pid)
 
     def _exclude(self, peer: bytes, message: messages.CannotRead) -> None:
         # Another worker may have made the batch meanwhile, and it may be on the device already.
         held = self._ledger.is_held_by(peer, message.batch)
-        if not held or message.row >= self._expected.num_rows:
-            self._act(self._ledger.handle(ledger_module.FailureDropped(peer, message.batch)))
-            self._bears(peer, "failures dropped")
+        if not held or message.row >= self._num_rows:
+            self._act(self._ledger.handle(FailureDropped(peer, message.batch)))
+            self._members.bears(peer, "failures dropped")
             return
         if self._agreement is not None:
             self._cannot_make.add(message.batch)
-            self._act(self._ledger.handle(ledger_module.BatchSuspended(message.batch)))
+            self._act(self._ledger.handle(BatchSuspended(message.batch)))
             self._agreement.cannot_make(message.row, message.batch, plain(message.reason))
             return
         exclusions = self.exclusions
@@ -405,7 +298,7 @@ class Receiver:
             if n >= message.batch and self._plan.contains(n, message.row, self.exclusions)
         )
         self.exclusions = exclusions
-        event = ledger_module.ExampleExcluded(exclusions.version, affected | {message.batch})
+        event = ExampleExcluded(exclusions.version, affected | {message.batch})
         self._act(self._ledger.handle(event))
 
     def _take_news(self, news: News) -> None:
@@ -430,24 +323,24 @@ class Receiver:
         self._cannot_make -= {*news.make_again}
         affected = affected - self._cannot_make | {*news.make_again}
         version = self.exclusions.version
-        self._act(self._ledger.handle(ledger_module.ExampleExcluded(version, frozenset(affected))))
+        self._act(self._ledger.handle(ExampleExcluded(version, frozenset(affected))))
 
-    def _act(self, actions: list[ledger_module.Action]) -> None:
+    def _act(self, actions: list[Action]) -> None:
         lost: list[bytes] = []
         for action in actions:
-            if isinstance(action, ledger_module.Issue):
+            if isinstance(action, Issue):
                 if not self._send_ticket(action.worker, action.batch):
                     lost.append(action.worker)
-            elif isinstance(action, ledger_module.Drop):
+            elif isinstance(action, Drop):
                 log.debug("batch %d dropped: %s", action.batch, action.reason)
-            elif isinstance(action, ledger_module.Recall):
+            elif isinstance(action, Recall):
                 log.debug("batch %d taken back", action.batch)
                 self.queue.discard(action.batch)
         for peer in dict.fromkeys(lost):
-            self._forget(peer, "connection lost")
+            self._members.forget(peer, "connection lost")
 
     def _send_ticket(self, peer: bytes, batch: int) -> bool:
-        known = self._peers.get(peer)
+        known = self._members.peers.get(peer)
         if known is None:
             return False
         version = self.exclusions.version

@@ -34,122 +34,30 @@ the batch that it has just taken.
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import math
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import assert_never
 
-Worker = bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class WorkerJoined:
-    worker: Worker
-    capacity: int
-
-
-@dataclasses.dataclass(frozen=True)
-class WorkerLeft:
-    worker: Worker
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchArrived:
-    worker: Worker
-    batch: int
-    exclusions_version: int
-
-
-@dataclasses.dataclass(frozen=True)
-class FailureDropped:
-    """A worker could not make `batch`, which counts for nothing: another has made it meanwhile."""
-
-    worker: Worker
-    batch: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchSuspended:
-    """`batch`, which is outstanding, is not to be made before it is named in `ExampleExcluded`."""
-
-    batch: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchTaken:
-    """The training loop has taken the head of the queue."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExampleExcluded:
-    """Exclusions are now at `version`; the `affected` batches must be made (again) with it.
-
-    The first of them is the one that could not be made for the example's sake, and is outstanding.
-    """
-
-    version: int
-    affected: frozenset[int]
-
-
-@dataclasses.dataclass(frozen=True)
-class ClockTicked:
-    now_s: float
-
-
-Event = (
-    WorkerJoined
-    | WorkerLeft
-    | BatchArrived
-    | FailureDropped
-    | BatchSuspended
-    | BatchTaken
-    | ExampleExcluded
-    | ClockTicked
+from model_worker.stream.ledger_events import (
+    Accept,
+    Action,
+    BatchArrived,
+    BatchSuspended,
+    BatchTaken,
+    ClockTicked,
+    Drop,
+    DropReason,
+    Event,
+    ExampleExcluded,
+    FailureDropped,
+    Issue,
+    Recall,
+    Worker,
+    WorkerJoined,
+    WorkerLeft,
 )
-
-
-class DropReason(enum.StrEnum):
-    """Why an arrival counts for nothing."""
-
-    DUPLICATE = "duplicate"
-    NOT_ASKED_FOR = "not asked for"
-    EXCLUDED = "made with an example that is excluded"
-
-
-@dataclasses.dataclass(frozen=True)
-class Issue:
-    """Send the ticket for `batch` to `worker`."""
-
-    worker: Worker
-    batch: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Accept:
-    """Keep the batch that just arrived."""
-
-    batch: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Drop:
-    """Throw away the batch that just arrived."""
-
-    batch: int
-    reason: DropReason
-
-
-@dataclasses.dataclass(frozen=True)
-class Recall:
-    """Throw away a batch that was accepted: an example in it has been excluded since."""
-
-    batch: int
-
-
-Action = Issue | Accept | Drop | Recall
 
 
 def _next_number(batch: int) -> int:

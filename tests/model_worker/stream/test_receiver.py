@@ -10,6 +10,7 @@ import pytest
 import zmq
 
 from model_worker.stream import admission
+from model_worker.stream import members as members_module
 from model_worker.stream import peers as peers_module
 from model_worker.stream import receiver as receiver_module
 from model_worker.stream.admission import Expected
@@ -257,7 +258,7 @@ def test_a_worker_that_makes_its_features_in_another_way_is_refused(start, recip
 
 
 def test_more_data_processes_than_anyone_has_are_refused(start, monkeypatch):
-    monkeypatch.setattr(receiver_module, "_MAX_PEERS", 2)
+    monkeypatch.setattr(members_module, "_MAX_PEERS", 2)
     setup = start()
     for name in ("one", "two"):
         setup.peer(name).join()
@@ -359,7 +360,7 @@ def test_batches_in_memory_that_is_not_mapped_any_more_are_asked_for_again(
     peer.wait_for_tickets(4)
     if not can_map_again:
         monkeypatch.setattr(ServerSocket, "_map_memory", lambda *_: None)
-    (identity,) = setup.receiver._peers
+    (identity,) = setup.receiver._members.peers
     setup.server.forget(identity)
     # As a data process does that has not heard of it yet: batches, its Hello, and more batches.
     for ticket in peer.tickets[:2]:
@@ -428,7 +429,7 @@ def test_a_replacement_gets_the_tickets_of_the_one_it_replaces_at_once(start, mo
     first = setup.peer().join()
     first.wait_for_tickets(4)
     first.answer()
-    (dead,), send = setup.receiver._peers, setup.server.send
+    (dead,), send = setup.receiver._members.peers, setup.server.send
     setup.server.send = lambda peer, message: peer != dead and send(peer, message)
     second = setup.peer(pid=2).join()
     assert second.wait_for_tickets(3) == [1, 2, 3]
@@ -610,7 +611,7 @@ def test_tickets_that_were_taken_back_are_forgotten(start):
     assert [setup.take().index for _ in range(2)] == [0, 1]
 
     def oldest_asked():
-        known = list(setup.receiver._peers.values())
+        known = list(setup.receiver._members.peers.values())
         return min((number for each in known for number in list(each.asked_s)), default=2)
 
     first.wait_until(lambda: oldest_asked() >= 2, "the end of what was taken back")
@@ -751,7 +752,7 @@ def test_without_a_reason_the_workers_are_left_for_the_next_session(start):
 
 
 def test_a_model_process_without_data_processes_says_that_it_waits(start, monkeypatch, caplog):
-    monkeypatch.setattr(receiver_module, "_WAITING_SAID_EVERY_S", 0.1)
+    monkeypatch.setattr(members_module, "_WAITING_SAID_EVERY_S", 0.1)
     caplog.set_level("INFO")
     setup = start()
     until_s = time.monotonic() + DEADLINE_S

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from model_worker.stream.ticket_ledger import (
+from model_worker.stream.ledger_events import (
     Accept,
     BatchArrived,
     BatchSuspended,
@@ -19,10 +19,10 @@ from model_worker.stream.ticket_ledger import (
     FailureDropped,
     Issue,
     Recall,
-    TicketLedger,
     WorkerJoined,
     WorkerLeft,
 )
+from model_worker.stream.ticket_ledger import TicketLedger
 
 A, B, C = b"a", b"b", b"c"
 EXCLUDED = DropReason.EXCLUDED
