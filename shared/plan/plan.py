@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 
 from shared.errors import ConfigError, DataError
-from shared.hashing import as_uniform, hash_counters
+from shared.hashing import hash_counters
 from shared.plan.buckets import assign_buckets, choose_buckets, count_batches, limits_of, one_shape
+from shared.plan.companions import FILLER, Companions, hashed_start
 from shared.plan.exclusions import Exclusions
-from shared.plan.index import Index, numbers_of
+from shared.plan.index import TRAIN, VALIDATION, Index, numbers_of
 from shared.plan.steps_of_epoch import in_steps
 from shared.plan.stream_layout import StreamLayout
 from shared.task.batch import BatchForm, BatchShape
-
-TRAIN, VALIDATION = 0, 1
-FILLER = -1
 
 # Part of the fingerprint: raise it when the same settings give other batches than before.
 PLAN_VERSION = 1
@@ -33,8 +31,8 @@ PLAN_VERSION = 1
 CACHED_EPOCHS = 2
 
 # One number per use, so that two uses with the same seed and context have nothing in common.
-_ROW_ORDER, _BATCH_ORDER, _COMPANION, _COMPANION_OFFSET, _SUBSTITUTE, _OTHER_COMPANION = range(1, 7)
-_DRAW = 7
+# Those from 3 to 6 without the 5 are in `companions`.
+_ROW_ORDER, _BATCH_ORDER, _SUBSTITUTE, _DRAW = 1, 2, 5, 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +63,6 @@ class BatchPlan:
     def contains(self, row: int) -> bool:
         """Whether the batch needs the file of `row`, for itself or as a companion."""
         return bool(np.any(self.rows == row) or np.any(self.companions == row))
-
-
-class _RowsByGroup:
-    """The rows of one split by group, to choose companions from."""
-
-    def __init__(self, rows: np.ndarray, group: np.ndarray, num_groups: int):
-        self._rows = rows[np.argsort(group[rows], kind="stable")]
-        counts = np.bincount(group[rows], minlength=num_groups)
-        self._starts = np.concatenate([[0], np.cumsum(counts)])
-
-    def of(self, group: int) -> np.ndarray:
-        """The group's rows in rising order, (n,)."""
-        return self._rows[self._starts[group] : self._starts[group + 1]]
 
 
 class Plan:
@@ -165,10 +150,10 @@ class Plan:
         self._validation_batches = _in_batches(self._validation_rows[order], rows_per_batch)
         self.num_validation_batches = len(self._validation_batches)
 
-        known_groups, self._group = np.unique(group, return_inverse=True)
-        self._train_groups, self._validation_groups = (
-            _RowsByGroup(rows, self._group, len(known_groups))
-            for rows in (self._train_rows, self._validation_rows)
+        self._companions = (
+            Companions(seed, group, self._train_rows, self._validation_rows)
+            if form.has_companions
+            else None
         )
         self._epochs: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
         self._lock = threading.Lock()
@@ -221,7 +206,9 @@ class Plan:
             for slot, row in enumerate(planned.tolist()):
                 if row != FILLER and exclusions.excludes(row, n):
                     rows[slot] = self._substitute(n, slot, planned, exclusions)
-        companions, offsets = self._companions(n, rows, hashed_epoch, exclusions)
+        companions, offsets = np.full_like(rows, FILLER), np.zeros(len(rows))
+        if self._companions is not None:
+            companions, offsets = self._companions.of(n, rows, hashed_epoch, exclusions)
         return BatchPlan(
             index=n,
             kind=place.kind,
@@ -316,46 +303,9 @@ class Plan:
         same_bucket = self._train_rows[
             self._bucket_of_row[self._train_rows] == self._bucket_of_row[row]
         ]
-        start = self._hashed_start(n, slot, _SUBSTITUTE)
+        start = hashed_start(self.seed, _SUBSTITUTE, n, slot)
         other = exclusions.first_usable(same_bucket, start, n, taken=set(planned.tolist()))
         return FILLER if other is None else other
-
-    def _companions(
-        self, n: int, rows: np.ndarray, epoch: int, exclusions: Exclusions
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Another row of each row's group, and its random number; see `BatchPlan`.
-
-        Training rows only, also for held-out rows: the row itself where its group has no other.
-        Held-out rows serve only groups that have no training row.
-        """
-        companions = np.full(len(rows), FILLER, dtype=np.int64)
-        offsets = np.zeros(len(rows))
-        if not self.form.has_companions:
-            return companions, offsets
-        real = np.flatnonzero(rows != FILLER)
-        choices = hash_counters(self.seed, _COMPANION, epoch, rows[real]).tolist()
-        for slot, choice in zip(real.tolist(), choices, strict=True):
-            row = int(rows[slot])
-            others = self._train_groups.of(self._group[row])
-            if not len(others):
-                others = self._validation_groups.of(self._group[row])
-            place = int(np.searchsorted(others, row))
-            if place == len(others) or others[place] != row:
-                companions[slot] = others[choice % len(others)]
-            elif len(others) == 1:
-                companions[slot] = row
-            else:
-                companions[slot] = others[(place + 1 + choice % (len(others) - 1)) % len(others)]
-            if exclusions.version and exclusions.excludes(int(companions[slot]), n):
-                start = self._hashed_start(n, slot, _OTHER_COMPANION)
-                other = exclusions.first_usable(others, start, n, taken={row})
-                companions[slot] = row if other is None else other
-        hashes = hash_counters(self.seed, _COMPANION_OFFSET, epoch, rows[real])
-        offsets[real] = as_uniform(hashes)
-        return companions, offsets
-
-    def _hashed_start(self, n: int, slot: int, purpose: int) -> int:
-        return int(hash_counters(self.seed, purpose, n, np.array([slot]))[0])
 
 
 _LOOK_AGAIN = (
