@@ -14,7 +14,7 @@ from shared.plan.plan import FILLER, BatchPlan
 from shared.stream.array_block import ArrayBlock
 from shared.task import Array, Companion, DataSide, Indexed
 from shared.task.batch import ROWS, WEIGHT
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 
 class BatchFiller:
@@ -80,7 +80,7 @@ class BatchFiller:
                 features[row] = as_arrays(each)
             except TypeError as error:
                 raise TaskError(
-                    f"{place_of(self.task.features)}: {error}; expected an array of numbers, or a "
+                    f"{line_of(self.task.features)}: {error}; expected an array of numbers, or a "
                     "dictionary of such arrays."
                 ) from None
             self.cache.put(row, features[row])
@@ -106,12 +106,12 @@ class BatchFiller:
     def _check_count(self, method: str, wanted: int, made: Sequence[Any]) -> None:
         if not hasattr(made, "__len__"):
             raise TaskError(
-                f"{place_of(getattr(self.task, method))}: it returned {type(made).__name__}. "
+                f"{line_of(getattr(self.task, method))}: it returned {type(made).__name__}. "
                 f"Return a list with one entry for each of the examples."
             )
         if len(made) != wanted:
             raise TaskError(
-                f"{place_of(getattr(self.task, method))}: it returned {len(made)} results for "
+                f"{line_of(getattr(self.task, method))}: it returned {len(made)} results for "
                 f"{wanted} examples. Return one for each, in the same order."
             )
 
@@ -126,13 +126,13 @@ class BatchFiller:
         own = declared.keys() - {ROWS, WEIGHT}
         if not isinstance(parts, dict):
             raise TaskError(
-                f"{place_of(self.task.row)}: it returned {type(parts).__name__}; expected a "
+                f"{line_of(self.task.row)}: it returned {type(parts).__name__}; expected a "
                 f"dictionary with the arrays {', '.join(sorted(own))}."
             )
         if parts.keys() != own:
             wrong = sorted(map(str, own ^ parts.keys()))
             raise TaskError(
-                f"{place_of(self.task.row)}: it returned the arrays "
+                f"{line_of(self.task.row)}: it returned the arrays "
                 f"{', '.join(sorted(map(str, parts)))}; declared are {', '.join(sorted(own))} "
                 f"(differing: {', '.join(wrong)})."
             )
@@ -145,7 +145,7 @@ class BatchFiller:
                 problem = "is no array: its parts differ in size"
             if problem:
                 raise TaskError(
-                    f"{place_of(self.task.row)}: array {name} of example {example.id} {problem}."
+                    f"{line_of(self.task.row)}: array {name} of example {example.id} {problem}."
                 )
             part: tuple[int | slice, ...] = (slot, *(slice(size) for size in value.shape))
             arrays[name][part] = value

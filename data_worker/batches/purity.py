@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shared.task import BatchShape, DataSide, Indexed
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 
 class PurityLook:
@@ -37,7 +37,7 @@ class PurityLook:
         for example, one, other in zip(examples, made, list(again)[::-1], strict=False):
             if not same(one, other):
                 self._say(
-                    f"⚠️  {place_of(self._task.features)}: the result of example {example.id} is "
+                    f"⚠️  {line_of(self._task.features)}: the result of example {example.id} is "
                     "another when it is made again, so what is trained hangs on which process made "
                     "it. Randomness belongs in the model; 'launcher.py validate --task' looks closer."
                 )

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from shared.errors import ReadError
-from shared.task.users_file import place_in_stack
+from shared.task.users_file import line_in_stack
 from shared.worker.decoding_record import ReadingRecord
 
 _RETRY_AFTER_S = (0.1, 0.5, 2.0)
@@ -97,7 +97,7 @@ class ReaderPool:
             if spent_s <= patience_s or self._at.pop(thread, None) is None:
                 continue
             frame = sys._current_frames().get(thread.ident or 0)
-            place = place_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
+            place = line_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
             reason = f"{place}did not come back within {spent_s:.0f} s"
             self._failed[reading.row] = reason, time.monotonic() + _REMEMBERED_S
             reading.future.set_exception(ReadError(reason))

@@ -27,7 +27,7 @@ from shared.plan.index import Index
 from shared.plan.plan import FILLER, BatchPlan
 from shared.plan.plan_of_run import example_of_row
 from shared.task import Companion
-from shared.task.users_file import place_in_stack, place_of
+from shared.task.users_file import line_in_stack, line_of
 from shared.worker.check_lines import check_main, passed
 from shared.worker.start import fix_gpu, open_run, start_tensorflow, worker_parser
 
@@ -105,7 +105,7 @@ class _DataTrial:
         thread.join(self._patience_s)
         if not results:
             frame = sys._current_frames().get(thread.ident or 0)
-            place = place_in_stack(traceback.extract_stack(frame)) if frame else ""
+            place = line_in_stack(traceback.extract_stack(frame)) if frame else ""
             raise TaskError(
                 f"{place}reading example {self._example_of(row).id} did not come back within "
                 f"{self._patience_s:g} s."
@@ -212,7 +212,7 @@ class _DataTrial:
     def _say_impure(self, method: str, row: int, words: str, array: str = "") -> None:
         what = f"array {array}" if array else "the result"
         raise TaskError(
-            f"{place_of(getattr(self._task, method))}: {what} of example "
+            f"{line_of(getattr(self._task, method))}: {what} of example "
             f"{self._example_of(row).id} is another {words}. It must depend on the example alone: no "
             "random numbers, no clock, nothing of the other examples of its batch. In row(), "
             "random numbers follow from example.draw."

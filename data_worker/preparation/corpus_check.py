@@ -10,7 +10,7 @@ import numpy as np
 from shared.errors import TaskError
 from shared.plan.index import DTYPES, ENGINES_NAMES, RaggedColumn, StringColumn
 from shared.task import Corpus, DataSide
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 
 def check_corpus(corpus: Any, side: DataSide, rows: int) -> None:
@@ -21,7 +21,7 @@ def check_corpus(corpus: Any, side: DataSide, rows: int) -> None:
     """
     problem = _problem(corpus, side, rows)
     if problem:
-        raise TaskError(f"{place_of(side.corpus)}: {problem}.")
+        raise TaskError(f"{line_of(side.corpus)}: {problem}.")
 
 
 def _problem(corpus: Any, side: DataSide, rows: int) -> str:

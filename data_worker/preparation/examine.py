@@ -161,19 +161,19 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     Raises:
         DataRefused: says which, and the first reasons.
     """
-    place, left_out = data.train_data or "", examined.left_out
+    folder, left_out = data.train_data or "", examined.left_out
     bad = [entry for entry in left_out if entry.kind == BAD]
     reasons = "; ".join(
         f"{entry.metadata} line {entry.line}: {entry.reason}" if entry.line else
         f"{entry.id}: {entry.reason}"
         for entry in (bad or left_out)[:3]
     )  # fmt: skip
-    see = side.where_to_see(place)
+    see = side.where_to_see(folder)
     if not examined.num_rows:
-        raise DataRefused(side.nothing_found(place), left_out)
+        raise DataRefused(side.nothing_found(folder), left_out)
     if not examined.examples:
         raise DataRefused(
-            f"{place}: none of its {examined.num_rows:,} rows can be used ({reasons}).",
+            f"{folder}: none of its {examined.num_rows:,} rows can be used ({reasons}).",
             left_out,
             see,
         )
@@ -181,7 +181,7 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
     if fraction > data.max_bad_fraction:
         enough = -(-100 * len(bad) // examined.num_rows) / 100  # the next hundredth
         raise DataRefused(
-            f"{place}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
+            f"{folder}: {len(bad):,} of {examined.num_rows:,} rows are bad ({fraction:.1%}, "
             f"max_bad_fraction is {data.max_bad_fraction:.1%}): {reasons}. Mend them, or allow "
             f"more with --max-bad-fraction {enough:g}.",
             left_out,
@@ -196,7 +196,7 @@ def refuse_unusable(examined: Examined, data: DataConfig, side: DataSide) -> Non
         )
     if len(examined.examples) < 2 or not num_train:
         raise DataRefused(
-            f"{place}: only {num_train} of its {examined.num_rows:,} rows can be used for "
+            f"{folder}: only {num_train} of its {examined.num_rows:,} rows can be used for "
             f"training, and one more is needed to validate on. Add {side.noun}.",
             left_out,
             see,

@@ -15,7 +15,7 @@ def pad_length(num_frames: int) -> int:
 
 
 class RowSpace:
-    """One place for the rows of batch after batch, which TensorFlow takes over without a copy."""
+    """Room for the rows of batch after batch, which TensorFlow takes over without a copy."""
 
     def __init__(self) -> None:
         self._space = np.empty(0, np.float32)

@@ -143,11 +143,11 @@ class Recordings(DataSide):
             return False
         return True
 
-    def nothing_found(self, place: str) -> str:
-        return f"{place}: the metadata has no rows. Add one line per utterance, such as id|text."
+    def nothing_found(self, folder: str) -> str:
+        return f"{folder}: the metadata has no rows. Add one line per utterance, such as id|text."
 
-    def where_to_see(self, place: str) -> str:
-        return f"Run 'python launcher.py check-data --train-data {place}' to see every one."
+    def where_to_see(self, folder: str) -> str:
+        return f"Run 'python launcher.py check-data --train-data {folder}' to see every one."
 
     def words(self, index: Index) -> list[str]:
         hours = float((index.num_samples / index.sample_rate).sum()) / 3600

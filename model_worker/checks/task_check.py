@@ -18,7 +18,7 @@ from shared.config.settings import Config
 from shared.errors import TaskError
 from shared.plan.index import Index
 from shared.task.registry import Task
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 from shared.worker.check_lines import check_main, passed, remark
 from shared.worker.start import fix_gpu, open_run, start_tensorflow, worker_parser
 
@@ -100,7 +100,7 @@ class _StepTrial:
         for variable, old in zip(self.model.variables, before, strict=True):
             variable.assign(old)  # moving statistics and seeds have gone on
         values = {name: float(value) for name, value in parts.items()}
-        losses = place_of(self._task.losses)
+        losses = line_of(self._task.losses)
         for name, value in values.items():
             if not np.isfinite(value):
                 raise TaskError(
@@ -111,7 +111,7 @@ class _StepTrial:
         divisor = float(weight)
         if not np.isfinite(divisor) or divisor <= 0:
             raise TaskError(
-                f"{place_of(self._task.weight)}: the weight of a batch of real examples is "
+                f"{line_of(self._task.weight)}: the weight of a batch of real examples is "
                 f"{divisor:g}; expected a number above 0, which the losses are divided by."
             )
         shown = ", ".join(f"{name} {value / divisor:.4g}" for name, value in values.items())
@@ -124,7 +124,7 @@ class _StepTrial:
         metrics = self._step.read_metrics()
         if metrics["nonfinite_steps"]:
             raise TaskError(
-                f"{place_of(self._task.losses)}: the gradient is not finite, although the loss is. "
+                f"{line_of(self._task.losses)}: the gradient is not finite, although the loss is. "
                 "Look for a square root, a norm or a division at zero."
             )
         unchanged = [
@@ -134,7 +134,7 @@ class _StepTrial:
         ]
         if len(unchanged) == len(before):
             raise TaskError(
-                f"{place_of(self._task.losses)}: a step changed none of the weights. The loss "
+                f"{line_of(self._task.losses)}: a step changed none of the weights. The loss "
                 "must depend on them, and the optimizer's rate must not be 0."
             )
         num_changed = len(before) - len(unchanged)
@@ -159,12 +159,12 @@ class _StepTrial:
         for variable, old in zip(self.model.variables, before, strict=True):
             if not np.array_equal(variable.numpy(), old, equal_nan=variable.dtype != "bool"):
                 raise TaskError(
-                    f"{place_of(self._task.losses)}: with training=False it changed "
+                    f"{line_of(self._task.losses)}: with training=False it changed "
                     f"{variable.path}. Pass `training` on to the model and to its layers."
                 )
         if not all(np.isfinite(float(value)) for value in parts.values()):
             raise TaskError(
-                f"{place_of(self._task.losses)}: the loss is not finite with training=False."
+                f"{line_of(self._task.losses)}: the loss is not finite with training=False."
             )
         passed("losses", "with training=False: changes nothing")
 
@@ -190,7 +190,7 @@ class _StepTrial:
             for name, array in arrays.items():
                 if array.tobytes() != theirs[group][name].tobytes():
                     raise TaskError(
-                        f"{place_of(self._task.losses)}: after a checkpoint, {group}/{name} goes "
+                        f"{line_of(self._task.losses)}: after a checkpoint, {group}/{name} goes "
                         "another way than without one. Something that changes is kept outside of "
                         "the model's variables: a Python counter, or tf.random without a seed of "
                         "`step` (keras.random with a SeedGenerator of the model is saved)."

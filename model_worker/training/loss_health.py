@@ -10,7 +10,7 @@ import tensorflow as tf
 from shared.errors import TaskError
 from shared.task.batch import WEIGHT
 from shared.task.model_side import ModelSide
-from shared.task.users_file import place_of, users_place_of
+from shared.task.users_file import line_of, users_line_of
 
 # A batch may have nothing to learn from (no word that is masked, say); so many in a row have a reason.
 _MOST_WITHOUT_WEIGHT = 10
@@ -44,13 +44,13 @@ class LossHealth:
         """
         if counts[-1] >= _MOST_WITHOUT_WEIGHT:
             raise TaskError(
-                f"{place_of(self._task.weight)}: the weight of the last {int(counts[-1])} batches "
+                f"{line_of(self._task.weight)}: the weight of the last {int(counts[-1])} batches "
                 "was not above 0, although they hold real examples. The losses are divided by it."
             )
 
     def in_words(self) -> str:
         """Why the last step did not work; with the place, where the task is a user's file."""
-        place = users_place_of(self._task.losses)
+        place = users_line_of(self._task.losses)
         counts = self.in_row.numpy()[:-1]
         spoilt = [repr(name) for name, count in zip(self._parts, counts, strict=True) if count]
         if spoilt:

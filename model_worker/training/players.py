@@ -11,7 +11,7 @@ import keras
 from model_worker.training.optimizer import Optimizer, StockOptimizer
 from shared.errors import TaskError
 from shared.task.model_side import ModelSide
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ def players_of(
         whose = f"the player {name!r}" if name else "the only player"
         places = [_place(task, whose, place_of_variable, variable) for variable in owned]
         if not places:
-            raise TaskError(f"{place_of(task.players)}: {whose} has no variables to train.")
+            raise TaskError(f"{line_of(task.players)}: {whose} has no variables to train.")
         named = {names[place]: variables[names[place]] for place in places}
         own = task.optimizer(name)
         optimizer: Optimizer | StockOptimizer
@@ -66,13 +66,13 @@ def _given(task: ModelSide, model: keras.Model) -> Mapping[str, list[keras.Varia
     given = task.players(model)
     if not isinstance(given, Mapping) or not given:
         raise TaskError(
-            f"{place_of(task.players)}: returned {type(given).__name__}; expected a dictionary with "
+            f"{line_of(task.players)}: returned {type(given).__name__}; expected a dictionary with "
             "the variables of each player."
         )
     owned = [id(variable) for variables in given.values() for variable in variables]
     if len(owned) != len(set(owned)):
         raise TaskError(
-            f"{place_of(task.players)}: a variable is there twice. Each belongs to one player, once."
+            f"{line_of(task.players)}: a variable is there twice. Each belongs to one player, once."
         )
     return given
 
@@ -83,13 +83,13 @@ def _place(task: ModelSide, whose: str, places: Mapping[int, int], variable: obj
     except KeyError:
         name = getattr(variable, "path", type(variable).__name__)
         raise TaskError(
-            f"{place_of(task.players)}: {whose} has {name}, which is not one of the model's "
+            f"{line_of(task.players)}: {whose} has {name}, which is not one of the model's "
             "trainable_variables."
         ) from None
 
 
 def _check_is_fresh(task: ModelSide, whose: str, own: Any, others: Iterable[Any]) -> None:
-    where = place_of(task.optimizer)
+    where = line_of(task.optimizer)
     if not isinstance(own, keras.optimizers.Optimizer):
         raise TaskError(
             f"{where}: returned {type(own).__name__} for {whose}; expected a Keras optimizer or None."

@@ -19,7 +19,7 @@ from model_worker.training.step import TrainStep
 from model_worker.training.task_losses import Signature, specs_of
 from shared.errors import TaskError
 from shared.task.model_side import ModelSide
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 
 class Said(NamedTuple):
@@ -119,7 +119,7 @@ class SharedStep:
             operands = self._state.take_apart(scope, state, [vector, log])
         except NotShareable as name:
             raise TaskError(
-                f"{place_of(self._task.build)}: each batch changes {name} of the model in a way that "
+                f"{line_of(self._task.build)}: each batch changes {name} of the model in a way that "
                 "several model GPUs can't share. Train it with one --model-gpu."
             ) from None
         return vector, log, operands

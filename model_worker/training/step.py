@@ -29,7 +29,7 @@ from model_worker.training.task_losses import (
 from model_worker.training.untrained_state import UntrainedState
 from shared.errors import TaskError
 from shared.task.model_side import ModelSide
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 _EMA_WARMUP = 10.0
 _FIRST_LOSS_SCALE = 2.0**15
@@ -149,13 +149,13 @@ class TrainStep:
         for part in self._parts:
             if not any(player.owns(part) for player in self.players):
                 raise TaskError(
-                    f"{place_of(self._task.losses)}: the part {part!r} belongs to no player "
+                    f"{line_of(self._task.losses)}: the part {part!r} belongs to no player "
                     f"({names}). Call it 'player/part'."
                 )
         for player in self.players:
             if not any(map(player.owns, self._parts)):
                 raise TaskError(
-                    f"{place_of(self._task.losses)}: no part of the loss is one of the player "
+                    f"{line_of(self._task.losses)}: no part of the loss is one of the player "
                     f"{player.name!r}. Return one that is called '{player.name}/part'."
                 )
 
@@ -313,7 +313,7 @@ class TrainStep:
         if all(gradient is None for gradient in gradients):
             whose = f"the player {player.name!r}'s" if player.name else "the model's"
             raise TaskError(
-                f"{place_of(self._task.losses)}: the loss does not depend on any of {whose} "
+                f"{line_of(self._task.losses)}: the loss does not depend on any of {whose} "
                 "variables, so there is nothing to learn from it. Compute it from what the model "
                 "returns, with TensorFlow or keras.ops, and without .numpy()."
             )

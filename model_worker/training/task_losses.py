@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from shared.errors import TaskError
 from shared.task.model_side import ModelSide
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 Signature = Mapping[str, tuple[str, tuple[int | None, ...]]]
 
@@ -35,12 +35,12 @@ def measured(
     parts = task.losses(model, batch, training, step)
     if not isinstance(parts, Mapping) or not parts:
         raise TaskError(
-            f"{place_of(task.losses)}: returned {type(parts).__name__}; expected a dictionary with "
+            f"{line_of(task.losses)}: returned {type(parts).__name__}; expected a dictionary with "
             "the parts of the loss, each a number."
         )
     if task.judged_by is not None and task.judged_by not in parts:
         raise TaskError(
-            f"{place_of(task.losses)}: returned no part {task.judged_by!r}, by which the task says "
+            f"{line_of(task.losses)}: returned no part {task.judged_by!r}, by which the task says "
             f"it is judged. Its parts: {', '.join(map(str, parts))}."
         )
     numbers = {name: _scalar(task.losses, f"part {name!r}", v) for name, v in parts.items()}
@@ -52,7 +52,7 @@ def _scalar(method: Callable[..., Any], what: str, value: Any) -> tf.Tensor:
     value = tf.convert_to_tensor(value)
     if value.shape.rank not in (0, None):
         raise TaskError(
-            f"{place_of(method)}: {what} has the shape {tuple(value.shape)}; expected one number, "
+            f"{line_of(method)}: {what} has the shape {tuple(value.shape)}; expected one number, "
             "summed over the batch's real examples."
         )
     return tf.cast(value, tf.float32)
@@ -77,7 +77,7 @@ def parts_of(task: ModelSide, model: keras.Model, signature: Signature) -> tuple
     tf.function(look, autograph=False).get_concrete_function(specs_of(signature), step)
     if len(model.variables) != num_variables:
         raise TaskError(
-            f"{place_of(task.build)}: the model got new variables when its losses were first "
+            f"{line_of(task.build)}: the model got new variables when its losses were first "
             "computed. Use it once in 'build', on a batch of zeros, so that all of them are there."
         )
     return tuple(found)
@@ -92,6 +92,6 @@ def check_parts(task: ModelSide, found: Iterable[str], known: Iterable[str]) -> 
     found, known = set(found), set(known)
     if found != known:
         raise TaskError(
-            f"{place_of(task.losses)}: returned the parts {', '.join(sorted(found))}; expected "
+            f"{line_of(task.losses)}: returned the parts {', '.join(sorted(found))}; expected "
             f"{', '.join(sorted(known))}, the same for every batch."
         )

@@ -18,7 +18,7 @@ from shared.console.progress_line import can_draw
 from shared.console.run_words import ending_lines
 from shared.console.say import say_plainly
 from shared.devices.gpu_remarks import remarks
-from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.devices.gpus import Gpu, Placement, choose_gpus, list_gpus
 from shared.devices.precision import check_precision
 from shared.errors import InputError
 from shared.launching.event_hook import words_of
@@ -91,7 +91,7 @@ def run(config: Config, started_s: float) -> RunResult:
 def _run_one(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
     gpus = list_gpus(config.run.fake_gpus)
-    placement = place(config.data, gpus)
+    placement = choose_gpus(config.data, gpus)
     check_precision(config.model.precision, placement.model_gpu)
     task = Task.of(config.run.task)
     if not config.data.train_data:
@@ -257,15 +257,15 @@ def _announce(config: Config, placement: Placement) -> None:
         trains = ", ".join(str(gpu.index) for gpu in placement.model_gpus if gpu)
         say_plainly(f"   Model Training GPU: {trains}")
         for gpu in placement.data_gpus:
-            say_plainly(f"   data process: {_place_in_words(gpu)}")
+            say_plainly(f"   data process: {_gpu_in_words(gpu)}")
         for gpu in filter(None, placement.model_gpus):
-            say_plainly(f"   model process: {_place_in_words(gpu)}")
+            say_plainly(f"   model process: {_gpu_in_words(gpu)}")
         say_plainly("✅ Multi-GPU configuration completed successfully")
     say_plainly(f"🚀 Intelligent GPU Pipeline: {placement.mode}")
     each = " for each model GPU" if len(placement.model_gpus) > 1 else ""
     say_plainly(f"   - Buffer Size: {config.data.pipeline_buffer_size}{each}")
     if not placement.multi_gpu:
-        on = _place_in_words(model_gpu) if model_gpu else f"CPU; {_why_no_gpu(config)}"
+        on = _gpu_in_words(model_gpu) if model_gpu else f"CPU; {_why_no_gpu(config)}"
         say_plainly("   data process: CPU")
         say_plainly(f"   model process: {on}")
 
@@ -277,7 +277,7 @@ def _why_no_gpu(config: Config) -> str:
     return f"CUDA_VISIBLE_DEVICES ({visible!r}) leaves no NVIDIA GPU"
 
 
-def _place_in_words(gpu: Gpu) -> str:
+def _gpu_in_words(gpu: Gpu) -> str:
     number = gpu.physical_index if gpu.physical_index >= 0 else gpu.visible_as
     return f"{gpu.name}, physical GPU {number} → /GPU:0"
 

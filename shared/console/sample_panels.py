@@ -39,23 +39,23 @@ def draw_panels(title: str, panels: Sequence[Panel], frame_s: float) -> tuple[by
     figure = Figure(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="none")
     canvas = FigureCanvasAgg(figure)
     longest_s = max(1, *(len(panel.values) for panel in panels)) * frame_s
-    places = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    for place, (label, values, limits, highest) in zip(places, panels, strict=True):
+    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, values, limits, highest) in zip(rows, panels, strict=True):
         edges = (0.0, highest) if highest else (-0.5, values.shape[1] - 0.5)
-        place.imshow(
+        axes.imshow(
             values.T if len(values) else np.zeros((values.shape[1], 1)),
             origin="lower", aspect="auto", interpolation="nearest", cmap="magma",
             extent=(0.0, max(len(values), 1) * frame_s, *edges),
             vmin=limits and limits[0], vmax=limits and limits[1],
         )  # fmt: skip
-        place.set_ylabel(label, color=_INK)
-        place.tick_params(colors=_INK)
-        place.spines[:].set_color(_INK)
-        place.set_facecolor("none")
-        place.set_xlim(0.0, longest_s)
-    places[-1].set_xlabel("seconds", color=_INK)
+        axes.set_ylabel(label, color=_INK)
+        axes.tick_params(colors=_INK)
+        axes.spines[:].set_color(_INK)
+        axes.set_facecolor("none")
+        axes.set_xlim(0.0, longest_s)
+    rows[-1].set_xlabel("seconds", color=_INK)
     short = title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
-    places[0].set_title(short, fontsize=10, color=_INK, parse_math=False)
+    rows[0].set_title(short, fontsize=10, color=_INK, parse_math=False)
     margin = _MARGIN_INCHES / height
     figure.subplots_adjust(
         left=0.09, right=0.98, top=1 - 0.4 * margin, bottom=0.8 * margin, hspace=0.12

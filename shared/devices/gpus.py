@@ -145,7 +145,7 @@ def _named_by(entry: str, found: list[Found]) -> Found | None:
     return matches[0] if matches else next((g for g in found if g.problem and not g.uuid), None)
 
 
-def place(config: DataConfig, gpus: list[Gpu]) -> Placement:
+def choose_gpus(config: DataConfig, gpus: list[Gpu]) -> Placement:
     """Decide the mode and the GPUs of both sides.
 
     Raises:

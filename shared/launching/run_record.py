@@ -152,9 +152,9 @@ class RunRecord:
 
     def _tell(self, kind: str, **facts: Any) -> None:
         if self._hook is not None:
-            place = self._run.path.resolve()
+            path = self._run.path.resolve()
             self._hook.tell(
-                {"kind": kind, "time_s": time.time(), "run": place.name, "run_dir": str(place),
+                {"kind": kind, "time_s": time.time(), "run": path.name, "run_dir": str(path),
                  **facts}
             )  # fmt: skip
 

@@ -43,8 +43,8 @@ def run_id_in(directory: RunDirectory, configured: str | None) -> str:
     that was made here ends in a mark of the directory that it was made for. Any other was given by
     someone who wants it.
     """
-    place = str(directory.path.resolve())
-    here = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:8]
+    path = str(directory.path.resolve())
+    here = hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:8]
     made_for = re.fullmatch(r"[0-9a-f]{16}-([0-9a-f]{8})", configured or "")
     if not configured or (made_for and made_for[1] != here):
         return f"{secrets.token_hex(8)}-{here}"

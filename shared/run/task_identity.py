@@ -14,7 +14,7 @@ from shared.run.directory import RunDirectory
 from shared.run.files import write_file
 from shared.task import DataSide
 from shared.task.registry import DEFAULT, Task
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 # Of a task's own recipe: it travels in a message.
 _MOST_ENTRIES, _LONGEST = 24, 200
@@ -58,7 +58,7 @@ def recipe_of(task: Task, side: DataSide) -> dict[str, str]:
     )
     if not fits:
         raise TaskError(
-            f"{place_of(side.recipe)}: expected a dictionary of at most {_MOST_ENTRIES} texts by "
+            f"{line_of(side.recipe)}: expected a dictionary of at most {_MOST_ENTRIES} texts by "
             f"name, none longer than {_LONGEST} characters. A digest can stand for a long one."
         )
     name, sha256 = task.data_identity

@@ -24,7 +24,7 @@ from shared.task.examples import (
     in_root,
     misfit_of_found,
 )
-from shared.task.users_file import place_of
+from shared.task.users_file import line_of
 
 if TYPE_CHECKING:
     from shared.config.settings import Config
@@ -78,7 +78,7 @@ class DataSide:
         found = [] if problem else list(found)
         problem = problem or next(filter(None, map(misfit_of_found, found)), "")
         if problem:
-            raise TaskError(f"{place_of(self.examples)}: {problem}.")
+            raise TaskError(f"{line_of(self.examples)}: {problem}.")
         found = [in_root(each, root) for each in found]
         told = json.dumps(found, sort_keys=True)
         return Source(folder, hashlib.sha256(told.encode()).hexdigest(), lambda: found)
@@ -138,11 +138,11 @@ class DataSide:
         """Whether an example that was left out for want of a file has one by now."""
         return False
 
-    def nothing_found(self, place: str) -> str:
+    def nothing_found(self, folder: str) -> str:
         """What to say of a data set without examples."""
-        return f"{place}: the task's examples() found none there."
+        return f"{folder}: the task's examples() found none there."
 
-    def where_to_see(self, place: str) -> str:
+    def where_to_see(self, folder: str) -> str:
         """Where a person finds every example that was left out, in a sentence."""
         return "quarantine.jsonl in the run directory names every one."
 

@@ -60,8 +60,8 @@ _Half = TypeVar("_Half", DataSide, ModelSide)
 _DATA, _MODEL = "Data", "Model"
 
 
-def _named(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _named(written: str) -> Any:
+    module, _, name = written.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
@@ -92,8 +92,8 @@ class Task:
         """
         if text in _BUILT_IN:
             return cls(text)
-        place, colon, name = text.partition(":")
-        path = Path(place)
+        file, colon, name = text.partition(":")
+        path = Path(file)
         if path.suffix != ".py":
             names = ", ".join(_BUILT_IN)
             raise ConfigError(
@@ -103,7 +103,7 @@ class Task:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise ConfigError(f"--task {text}: {place} can't be read ({error.strerror}).") from None
+            raise ConfigError(f"--task {text}: {file} can't be read ({error.strerror}).") from None
         classes = _names_in(path, content)
         model = name if colon else _MODEL
         has_data, has_model = _DATA in classes, model in classes
@@ -111,7 +111,7 @@ class Task:
             wanted = f"class {model}" if colon else f"class {_DATA} or class {_MODEL}"
             found = ", ".join(sorted(classes)) or "none"
             raise ConfigError(
-                f"{place}: has no {wanted} (its classes: {found}). A task is a class Data, based on "
+                f"{file}: has no {wanted} (its classes: {found}). A task is a class Data, based on "
                 "shared.task.DataSide, a class Model, based on shared.task.ModelSide, or both."
             )
         digest = hashlib.sha256(content).hexdigest()
@@ -199,11 +199,11 @@ def _form_of(data_side: type[DataSide]) -> BatchForm:
     else:
         problem = data_side.form().problem()
     if problem:
-        raise TaskError(f"{_place_of(data_side)}: {problem}.")
+        raise TaskError(f"{_line_of(data_side)}: {problem}.")
     return _forms.setdefault(data_side, data_side.form())
 
 
-def _place_of(found: type) -> str:
+def _line_of(found: type) -> str:
     """Where a class is written."""
     try:
         source = inspect.getsourcefile(found) or ""

@@ -122,7 +122,7 @@ def _first_line(text: str) -> str:
     return first[:_LONGEST_WORDS].rstrip(".")
 
 
-def place_in_stack(frames: list[traceback.FrameSummary]) -> str:
+def line_in_stack(frames: list[traceback.FrameSummary]) -> str:
     """Where a thread stands in a task file: "my_task.py line 7 (in read): ", or nothing."""
     own = [frame for frame in frames if frame.filename in _loaded]
     return (
@@ -130,14 +130,14 @@ def place_in_stack(frames: list[traceback.FrameSummary]) -> str:
     )
 
 
-def users_place_of(method: object) -> str:
+def users_line_of(method: object) -> str:
     """The same with a colon, of a method in a task file; nothing for one that is built in."""
     code = getattr(getattr(method, "__func__", method), "__code__", None)
     is_users = code is not None and code.co_filename in _loaded
-    return f"{place_of(method)}: " if is_users else ""
+    return f"{line_of(method)}: " if is_users else ""
 
 
-def place_of(method: object) -> str:
+def line_of(method: object) -> str:
     """Where a method of a task is written, for what is found about its results."""
     function = getattr(method, "__func__", method)
     code = getattr(function, "__code__", None)

@@ -69,32 +69,32 @@ def look(location: str, wanted: str, root: int, *, with_held_out: bool = True) -
     """
     if not location or "\0" in location:
         raise DataError("No training data was given. Name its folder with --train-data DIR.")
-    place = Path(location)
+    path = Path(location)
     flag = "--train-data" if root == TRAIN_ROOT else "--val-data"
     split = None if root == TRAIN_ROOT else VALIDATION
     try:
-        if place.is_file():
-            return MetadataSet(place.parent, root, wanted, ((place, split),))
-        if not place.exists():
-            raise DataError(f"{place}: there is no such folder. Check {flag}.")
-        if not place.is_dir():
-            raise DataError(f"{place}: is neither a folder nor a file. Check {flag}.")
-        names = sorted(entry.name for entry in os.scandir(place) if entry.is_file())
+        if path.is_file():
+            return MetadataSet(path.parent, root, wanted, ((path, split),))
+        if not path.exists():
+            raise DataError(f"{path}: there is no such folder. Check {flag}.")
+        if not path.is_dir():
+            raise DataError(f"{path}: is neither a folder nor a file. Check {flag}.")
+        names = sorted(entry.name for entry in os.scandir(path) if entry.is_file())
     except OSError as error:
-        raise DataError(f"{place}: can't be read ({error.strerror}). Check {flag}.") from None
+        raise DataError(f"{path}: can't be read ({error.strerror}). Check {flag}.") from None
     preferred = _TRAIN_NAMES if root == TRAIN_ROOT else (*_VAL_NAMES, *_TRAIN_NAMES)
     is_named = not set(preferred).isdisjoint(names)  # a metadata file says more than folders do
-    if wanted == "vctk" or (wanted == "auto" and not is_named and vctk.is_vctk(place)):
-        return MetadataSet(place, root, "vctk", ())
-    file = _choose(place, names, preferred)
-    files = [(place / file, split)]
+    if wanted == "vctk" or (wanted == "auto" and not is_named and vctk.is_vctk(path)):
+        return MetadataSet(path, root, "vctk", ())
+    file = _choose(path, names, preferred)
+    files = [(path / file, split)]
     held_out = next((name for name in _HELD_OUT_OF.get(file, ()) if name in names), None)
     if root == TRAIN_ROOT and with_held_out and held_out:
-        files = [(place / file, TRAIN), (place / held_out, VALIDATION)]
-    return MetadataSet(place, root, wanted, tuple(files))
+        files = [(path / file, TRAIN), (path / held_out, VALIDATION)]
+    return MetadataSet(path, root, wanted, tuple(files))
 
 
-def _choose(place: Path, names: list[str], preferred: tuple[str, ...]) -> str:
+def _choose(path: Path, names: list[str], preferred: tuple[str, ...]) -> str:
     for name in preferred:
         if name in names:
             return name
@@ -104,12 +104,12 @@ def _choose(place: Path, names: list[str], preferred: tuple[str, ...]) -> str:
         if name.lower().endswith(_SUFFIXES)
         and not name.lower().startswith(("readme", "license", "licence", "."))
     ]
-    rowed = [name for name in others if b"|" in (place / name).open("rb").read(4096)]
+    rowed = [name for name in others if b"|" in (path / name).open("rb").read(4096)]
     if len(rowed) == 1:
         return rowed[0]
     found = f"found {', '.join(rowed[:5])}" if rowed else "found none"
     raise DataError(
-        f"{place}: no metadata recognised ({found}); expected metadata.csv, metadata_train.csv, "
+        f"{path}: no metadata recognised ({found}); expected metadata.csv, metadata_train.csv, "
         f"Common Voice's validated.tsv or VCTK's folders txt and wav48. If the metadata has "
         f"another name, give that file instead of the folder."
     )

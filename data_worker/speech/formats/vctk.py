@@ -12,13 +12,13 @@ from shared.errors import DataError
 from shared.plan.index import TRAIN_ROOT, VALIDATION
 
 
-def is_vctk(place: Path) -> bool:
-    return (place / "txt").is_dir() and _audio_folder(place) is not None
+def is_vctk(folder: Path) -> bool:
+    return (folder / "txt").is_dir() and _audio_folder(folder) is not None
 
 
-def _audio_folder(place: Path) -> Path | None:
+def _audio_folder(folder: Path) -> Path | None:
     folders = sorted(
-        (entry for entry in place.iterdir() if entry.name.startswith("wav") and entry.is_dir()),
+        (entry for entry in folder.iterdir() if entry.name.startswith("wav") and entry.is_dir()),
         key=lambda entry: ("silence_trimmed" not in entry.name, entry.name),
     )
     return folders[0] if folders else None

@@ -18,8 +18,8 @@ def fix_speaking_device(config: Config, say: Callable[[str], None]) -> str:
     wanted = config.data.model_gpus[0] if config.data.model_gpus else 0
     gpu = next((gpu for gpu in gpus if gpu.index == wanted), gpus[0] if gpus else None)
     if config.data.model_gpu is not None and not is_fake and (not gpu or gpu.index != wanted):
-        place = f"GPU {gpu.index}" if gpu else "the CPU"
-        say(f"⚠️  The run's GPU {wanted} is not here: speaking on {place}")
+        other = f"GPU {gpu.index}" if gpu else "the CPU"
+        say(f"⚠️  The run's GPU {wanted} is not here: speaking on {other}")
     os.environ.update(worker_environment(gpu))
     return "gpu" if gpu else "cpu"
 

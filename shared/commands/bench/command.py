@@ -24,7 +24,7 @@ from shared.config.settings import Config, DataConfig
 from shared.config.toml_file import read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
-from shared.devices.gpus import Gpu, Placement, list_gpus, place
+from shared.devices.gpus import Gpu, Placement, choose_gpus, list_gpus
 from shared.devices.precision import check_precision
 from shared.diagnosis.bench_advice import advise, limit_of
 from shared.errors import ConfigError, InputError
@@ -116,14 +116,14 @@ def _placements(config: Config, gpus: list[Gpu]) -> dict[str, tuple[Config, Plac
     """
     data = config.data
     alone = dataclasses.replace(data, data_gpu=None, model_gpu=None)
-    found = {"single": (dataclasses.replace(config, data=alone), place(alone, gpus))}
+    found = {"single": (dataclasses.replace(config, data=alone), choose_gpus(alone, gpus))}
     usable = [gpu for gpu in gpus if not gpu.problem]
     if data.data_gpu is None and data.model_gpu is None and len(usable) >= 2:
         # The stronger GPU trains; of equal ones the second.
         ranked = sorted(usable, key=lambda gpu: (gpu.memory_mb, gpu.index))
         data = dataclasses.replace(data, data_gpu=(ranked[-2].index,), model_gpu=ranked[-1].index)
     if data.data_gpu is not None or data.model_gpu is not None:
-        found["multi"] = (dataclasses.replace(config, data=data), place(data, gpus))
+        found["multi"] = (dataclasses.replace(config, data=data), choose_gpus(data, gpus))
     return found
 
 

@@ -13,7 +13,7 @@ from shared.commands.validate.check_children import CheckChildren
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import Misplaced, misplaced, not_apart
-from shared.devices.gpus import Gpu, Placement, place
+from shared.devices.gpus import Gpu, Placement, choose_gpus
 from shared.devices.nvml import driver_here
 from shared.devices.tensorflow_build import in_words
 from shared.errors import GpuError, TandemError, Trouble
@@ -89,7 +89,7 @@ def _in_words(gpu: Gpu) -> str:
 def placed(data_gpu: int, model_gpu: int, gpus: list[Gpu]) -> Placement:
     """The first half of 2: the indices."""
     try:
-        return place(DataConfig(data_gpu=data_gpu, model_gpu=model_gpu), gpus)
+        return choose_gpus(DataConfig(data_gpu=data_gpu, model_gpu=model_gpu), gpus)
     except GpuError as error:
         indices = ", ".join(str(gpu.index) for gpu in gpus)
         raise CheckFailed(

@@ -82,7 +82,7 @@ def said_of(task):
     return message
 
 
-def place_of(method):
+def line_of(method):
     return f"{Path(__file__).name} line {inspect.getsourcelines(method)[1]} ({method.__name__}): "
 
 
@@ -179,7 +179,7 @@ def test_a_wrong_shape_or_dtype_is_named(change, said):
     number = next(n for n in range(plan.batches_per_epoch) if 0 in plan.batch(n).rows)
     with pytest.raises(TaskError) as caught:
         fill(task, plan.batch(number))
-    assert str(caught.value).startswith(place_of(Wrong.row) + said)
+    assert str(caught.value).startswith(line_of(Wrong.row) + said)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_missing_or_an_extra_array_is_named(added, removed, differing):
             return {name: value for name, value in found.items() if name not in removed}
 
     said = said_of(Wrong(None))
-    assert said.startswith(place_of(Wrong.row) + "it returned the arrays ")
+    assert said.startswith(line_of(Wrong.row) + "it returned the arrays ")
     assert said.endswith(f"; declared are name, other, size, values (differing: {differing}).")
 
 
@@ -209,7 +209,7 @@ def test_a_row_that_is_no_dictionary_is_named():
             return None
 
     assert said_of(Wrong(None)) == (
-        f"{place_of(Wrong.row)}it returned NoneType; expected a dictionary with the arrays name, "
+        f"{line_of(Wrong.row)}it returned NoneType; expected a dictionary with the arrays name, "
         "other, size, values."
     )
 
@@ -227,7 +227,7 @@ def test_a_wrong_count_is_named(method):
 
     count = "3 results for 4" if method == "features" else "5 results for 4"
     assert said_of(Wrong(None)) == (
-        f"{place_of(getattr(Wrong, method))}it returned {count} examples. Return one for each, in "
+        f"{line_of(getattr(Wrong, method))}it returned {count} examples. Return one for each, in "
         "the same order."
     )
 
@@ -251,7 +251,7 @@ def test_features_that_are_no_arrays_are_named_kept_or_not(made, said, cache):
     task = Wrong(None)
     with pytest.raises(TaskError) as caught:
         fill(task, plan_of(task).batch(0), cache)
-    assert str(caught.value).startswith(place_of(Wrong.features) + said)
+    assert str(caught.value).startswith(line_of(Wrong.features) + said)
 
 
 def test_a_task_without_lengths_and_companions_needs_neither():

@@ -8,7 +8,7 @@ import pytest
 from played_gpus import GEFORCE, SLICES, UUIDS
 
 from shared.config.settings import DataConfig
-from shared.devices.gpus import Gpu, list_gpus, place, restrict, worker_environment
+from shared.devices.gpus import Gpu, choose_gpus, list_gpus, restrict, worker_environment
 from shared.devices.nvml import Found
 from shared.errors import GpuError
 
@@ -46,7 +46,7 @@ def two_gpus():
 
 def refused(gpus, **wishes):
     with pytest.raises(GpuError) as caught:
-        place(DataConfig(**wishes), gpus)
+        choose_gpus(DataConfig(**wishes), gpus)
     assert caught.value.exit_code == 1
     return str(caught.value)
 
@@ -158,11 +158,11 @@ def test_a_gpu_that_is_older_than_what_tensorflow_was_built_for_is_an_error(trai
 def test_a_gpu_that_is_newer_has_its_kernels_compiled_first_and_its_worker_knows(machine):
     program = """
 import json
-from shared.devices.gpus import list_gpus, place, worker_environment
+from shared.devices.gpus import choose_gpus, list_gpus, worker_environment
 from shared.devices.gpu_remarks import remarks
 from shared.config.settings import DataConfig
 gpus = list_gpus(0)
-placement = place(DataConfig(data_gpu=0, model_gpu=1), gpus)
+placement = choose_gpus(DataConfig(data_gpu=0, model_gpu=1), gpus)
 print(json.dumps([remarks(gpus, placement), [worker_environment(gpu) for gpu in gpus]]))
 """
     said, (usual, newer) = machine.python(program, gpus=f"{GEFORCE};RTX 5090,32768,0,12.0")
@@ -176,11 +176,11 @@ print(json.dumps([remarks(gpus, placement), [worker_environment(gpu) for gpu in 
 def test_what_other_programs_hold_is_said_where_it_is_much(machine):
     program = """
 import json
-from shared.devices.gpus import list_gpus, place
+from shared.devices.gpus import choose_gpus, list_gpus
 from shared.devices.gpu_remarks import remarks
 from shared.config.settings import DataConfig
 gpus = list_gpus(0)
-print(json.dumps(remarks(gpus, place(DataConfig(), gpus))))
+print(json.dumps(remarks(gpus, choose_gpus(DataConfig(), gpus))))
 """
     (said,) = machine.python(program, gpus="RTX 4090,24576,12288,8.9")
     assert said.startswith("GPU 0: other programs hold 12.0 of its 24.0 GB")
@@ -257,15 +257,15 @@ def test_fake_gpus_need_no_driver_and_ignore_the_environment():
 
 
 def test_no_flag_means_single_gpu_buffered_mode():
-    placement = place(DataConfig(), two_gpus())
+    placement = choose_gpus(DataConfig(), two_gpus())
     assert placement.mode == "Single-GPU Buffered Mode"
     assert placement.data_gpus == ()
     assert placement.model_gpu.index == 0
-    assert place(DataConfig(), []).model_gpu is None
+    assert choose_gpus(DataConfig(), []).model_gpu is None
 
 
 def test_both_flags_mean_multi_gpu_mode():
-    placement = place(DataConfig(data_gpu=(2, 0), model_gpu=1), list_gpus(3))
+    placement = choose_gpus(DataConfig(data_gpu=(2, 0), model_gpu=1), list_gpus(3))
     assert placement.mode == "Multi-GPU Mode"
     assert [gpu.index for gpu in placement.data_gpus] == [2, 0]
     assert placement.model_gpu.index == 1

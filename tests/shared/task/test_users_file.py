@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from shared.errors import ConfigError, TaskError
-from shared.task.users_file import load_users_file, place_of, users_words
+from shared.task.users_file import line_of, load_users_file, users_words
 
 
 @pytest.fixture
@@ -154,5 +154,5 @@ def test_an_operation_of_a_graph_is_told_where_it_was_written(write):
 
 def test_the_place_of_a_method_is_its_file_and_line(write):
     side = load_users_file(*write(METHODS)).Data()
-    assert place_of(side.read) == "my_task.py line 6 (read)"
-    assert place_of(print) == "print"
+    assert line_of(side.read) == "my_task.py line 6 (read)"
+    assert line_of(print) == "print"

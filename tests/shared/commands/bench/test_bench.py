@@ -7,7 +7,7 @@ from shared.commands.bench.runs import BenchRun, StepWatch
 from shared.config.settings import Config, DataConfig
 from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.console.bench_view import picture_of, table_of
-from shared.devices.gpus import Gpu, place
+from shared.devices.gpus import Gpu, choose_gpus
 from shared.diagnosis.bench_advice import advise, batches_to_cover, limit_of
 from shared.diagnosis.pace import PaceMeter
 from shared.errors import ConfigError, GpuError, InputError, TandemError
@@ -51,7 +51,7 @@ def test_what_could_not_be_measured_is_called_as_bench_calls_it(tmp_path):
             """Ends before any pace is known."""
 
     config = Config(data=DataConfig(train_data=str(tmp_path)))
-    bench_run = Unmeasured(config, place(config.data, []), tmp_path / "run")
+    bench_run = Unmeasured(config, choose_gpus(config.data, []), tmp_path / "run")
     said = "5 s were too short to measure batches alone, steps alone. Give more with --seconds."
     with pytest.raises(TandemError, match=said):
         bench_run.parts(("data", "model"), 5, lambda part, pace: None)
