@@ -19,7 +19,7 @@ import time
 import numpy as np
 
 from model_worker.replicas.exchange import Hub, Spoke, Told
-from model_worker.replicas.words import Begin, Said, Total
+from model_worker.replicas.words import Begin, Contribution, Total
 
 _WARM_UP_ROUNDS = 5
 
@@ -40,7 +40,7 @@ def follow(endpoint: str, rank: int, num_values: int) -> None:
     arrays = arrays_of(num_values, rank)
     try:
         for step in range(1 << 30):
-            spoke.say(Said(0, step, step, [], {}), arrays, nothing)
+            spoke.say(Contribution(0, step, step, [], {}), arrays, nothing)
     except Told:
         spoke.close()
 
@@ -61,7 +61,7 @@ def measure(num_values: int, num_replicas: int, num_rounds: int) -> list[float]:
         arrays, word, taken_ms = arrays_of(num_values, 0), Total(0, 0.1, 0.9), []
         for step in range(_WARM_UP_ROUNDS + num_rounds):
             begun_s = time.perf_counter()
-            hub.add(Said(0, step, step, [], {}), arrays, word, True, nothing)
+            hub.add(Contribution(0, step, step, [], {}), arrays, word, True, nothing)
             taken_ms.append((time.perf_counter() - begun_s) * 1000)
         hub.stop(0)
         for other in others:

@@ -64,10 +64,10 @@ def batches_of(contender: str, folder: Path, run: Path):
         yield from mel_peers.dali_batches(workload.BATCH_SIZE, files=files)
     if contender == "Tandem, whole batch":
         workload.start_tensorflow({workload.data_core()})
-        yield from workload.DataSide(run).stream()
+        yield from workload.DataParts(run).stream()
     if contender == "Tandem":
         workload.start_tensorflow({workload.data_core()})
-        yield from tandem_mels(workload.DataSide(run))
+        yield from tandem_mels(workload.DataParts(run))
     size = workload.BATCH_SIZE
     groups = itertools.cycle([files[at : at + size] for at in range(0, len(files), size)])
     import librosa
@@ -86,7 +86,7 @@ def batches_of(contender: str, folder: Path, run: Path):
         yield padded([mel(load(path)) for path in group])
 
 
-def tandem_mels(data: workload.DataSide):
+def tandem_mels(data: workload.DataParts):
     """The readers and the mel graph of a data process, without the rest of its batch."""
     from data_worker.batches.readers import ReaderPool
     from data_worker.batches.reading import make_loader

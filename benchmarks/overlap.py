@@ -32,7 +32,7 @@ import results
 import workload
 from quiet_windows import Rate, rate_of
 from results import Line, ratios
-from workload import DataSide, ModelSide
+from workload import DataParts, ModelOfRun
 
 # Each with the least that Tandem's rate must be of its own.
 PEERS: dict[str, float | None] = {"sequential": 1.0, "tf.data": 1.0, "service": 1.0, "torch": 1.0}
@@ -49,21 +49,21 @@ NUM_BATCHES = 25  # in the corpus; peers that need a list of them go round and r
 
 def sides_data(run: Path) -> Sides:
     workload.start_tensorflow({workload.data_core()})
-    stream = DataSide(run).stream()
+    stream = DataParts(run).stream()
     return lambda: next(stream), lambda batch: None
 
 
 def sides_model(run: Path) -> Sides:
     workload.start_tensorflow({workload.model_core()})
-    data = DataSide(run)
+    data = DataParts(run)
     batches = itertools.cycle([data.make(n) for n in range(workload.AHEAD)])
-    return lambda: next(batches), ModelSide(run)
+    return lambda: next(batches), ModelOfRun(run)
 
 
 def sides_sequential(run: Path) -> Sides:
     workload.start_tensorflow({workload.model_core()})
-    data, numbers = DataSide(run), itertools.count()
-    return lambda: data.make(next(numbers)), ModelSide(run)
+    data, numbers = DataParts(run), itertools.count()
+    return lambda: data.make(next(numbers)), ModelOfRun(run)
 
 
 def sides_tf_data(run: Path, through: Callable = lambda tf, dataset: dataset) -> Sides:
@@ -72,8 +72,8 @@ def sides_tf_data(run: Path, through: Callable = lambda tf, dataset: dataset) ->
     tf = workload.start_tensorflow({model_core})
     from tf_pipeline import make_dataset, with_prefetch
 
-    model = ModelSide(run)
-    dataset = through(tf, make_dataset(tf, DataSide(run), NUM_BATCHES))
+    model = ModelOfRun(run)
+    dataset = through(tf, make_dataset(tf, DataParts(run), NUM_BATCHES))
     os.sched_setaffinity(0, {data_core})
     batches = iter(with_prefetch(tf, dataset, 1))
     next(batches)
@@ -117,7 +117,7 @@ def sides_torch(run: Path) -> Sides:
 
     core = workload.data_core()
     workload.start_tensorflow({workload.model_core()})
-    model = ModelSide(run)
+    model = ModelOfRun(run)
     batches = iter(loader_of(run, core, num_workers=1))
     return lambda: {name: t.numpy() for name, t in next(batches).items()}, model
 

@@ -32,7 +32,7 @@ GOAL = 1.2
 
 def wait_of_tandem(run: Path, rows: int, step: int) -> float:
     workload.start_tensorflow({workload.data_core()})
-    data = workload.DataSide(run)
+    data = workload.DataParts(run)
     data.make(3 * LATE)  # makes the graph, in an epoch that is neither of those measured
     begun_s = time.perf_counter()
     data.make(step)

@@ -41,7 +41,7 @@ def measure_tandem(run: Path, rows: int) -> dict:
     import data_worker.assembly  # noqa: F401
 
     before_mb, begun_s = held_megabytes(), time.perf_counter()
-    data = workload.DataSide(run)
+    data = workload.DataParts(run)
     loaded_s = time.perf_counter()
     data.make(0)
     made_s = time.perf_counter()

@@ -38,7 +38,7 @@ def resident_megabytes() -> float:
 def measure(run: Path, num_epochs: int = 3) -> dict:
     """Batches/s of each epoch, and the memory held at its end."""
     workload.start_tensorflow({workload.data_core()})
-    data = workload.DataSide(run)
+    data = workload.DataParts(run)
     data.make(0)  # the graph is made here; its rows are made again below, out of the cache
     stream, rates, memory = data.stream(), [], []
     per_epoch = data.plan.batches_per_epoch

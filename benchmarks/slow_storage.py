@@ -43,7 +43,7 @@ def run_torch(run: Path, workers: int, seconds: float) -> float:
 
     core = workload.data_core()
     workload.start_tensorflow({workload.model_core()})
-    model = workload.ModelSide(run)
+    model = workload.ModelOfRun(run)
     batches = iter(loader_of(run, core, workers, in_flight(workers)))
 
     def step() -> None:

@@ -44,7 +44,7 @@ def import_twice() -> float:
 def trace_seconds(run: Path) -> float:
     """What building the graph of the train step takes on the model side's core."""
     workload.start_tensorflow({workload.model_core()})
-    model = workload.ModelSide(run)
+    model = workload.ModelOfRun(run)
     begun_s = time.perf_counter()
     model.step.warm_up()
     return time.perf_counter() - begun_s

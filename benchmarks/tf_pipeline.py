@@ -10,7 +10,7 @@ import os
 
 import alterations
 import numpy as np
-from workload import AHEAD, BATCH_SIZE, DataSide
+from workload import AHEAD, BATCH_SIZE, DataParts
 
 from data_worker.speech.features import FeatureExtractor
 from data_worker.speech.padded_rows import pad_length
@@ -20,7 +20,7 @@ from shared.speech.mel import HOP, MEL_BINS, PAD, PEAK, SAMPLE_RATE
 from shared.speech.reference import crop_of
 
 
-def columns_of(data: DataSide, num_batches: int) -> dict[str, np.ndarray]:
+def columns_of(data: DataParts, num_batches: int) -> dict[str, np.ndarray]:
     """One entry per utterance of the first batches, in the plan's order."""
     plans = [data.plan.batch(n) for n in range(num_batches)]
     rows = np.concatenate([plan.rows for plan in plans])
@@ -54,7 +54,7 @@ def read_altered(path: bytes, start: int, count: int) -> np.ndarray:
     return utterance.load_utterance(path.decode(), int(start), int(count), SAMPLE_RATE, True)
 
 
-def make_dataset(tf, data: DataSide, num_batches: int):
+def make_dataset(tf, data: DataParts, num_batches: int):
     """Batches without end; the first `num_batches` of the plan, again and again."""
     extractor = FeatureExtractor(data.index.mel_basis)
     frames = data.plan.batch(0).shape["num_frames"]

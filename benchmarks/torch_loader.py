@@ -15,14 +15,14 @@ class Batches(Dataset):
 
     def __init__(self, run: Path):
         self._run = run
-        self._data: workload.DataSide | None = None
+        self._data: workload.DataParts | None = None
 
     def __len__(self) -> int:
         return 10**6
 
     def __getitem__(self, n: int) -> dict:
         if self._data is None:
-            self._data = workload.DataSide(self._run)
+            self._data = workload.DataParts(self._run)
         return {name: torch.from_numpy(array) for name, array in self._data.make(n).items()}
 
 

@@ -32,7 +32,7 @@ NUM_BATCHES = 4
 def make_batches(run: Path) -> dict:
     """Writes a few batches of the run where both contenders find them."""
     workload.start_tensorflow({workload.data_core()})
-    data = workload.DataSide(run)
+    data = workload.DataParts(run)
     for n in range(NUM_BATCHES):
         np.savez(run / f"batch-{n}.npz", **data.make(n))
     return {"num_symbols": len(data.index.symbol_table)}
@@ -53,7 +53,7 @@ def frames_of(batches: list[dict]) -> float:
 def measure_tandem(run: Path, flags: argparse.Namespace) -> dict:
     tf = workload.start_tensorflow({workload.model_core()})
     batches = load_batches(run)
-    model = workload.ModelSide(run, flags.model_size)
+    model = workload.ModelOfRun(run, flags.model_size)
     turns = itertools.cycle(batches)
     rate = rate_per_cpu_second(lambda: model(next(turns)), flags.seconds, 3)
     gflops = count_gflops(tf, model.step, batches[0])

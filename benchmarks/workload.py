@@ -144,7 +144,7 @@ def start_tensorflow(cores: set[int], threads: int = 1):
     return tf
 
 
-class DataSide:
+class DataParts:
     """What a data process does to a ticket, without the process around it."""
 
     def __init__(self, run: Path):
@@ -190,7 +190,7 @@ class DataSide:
             yield batch
 
 
-class ModelSide:
+class ModelOfRun:
     """The train step of a run, on arrays of a batch."""
 
     def __init__(self, run: Path, model_size: str = "tiny"):

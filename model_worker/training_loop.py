@@ -316,7 +316,7 @@ class TrainingLoop:
         self._parts.skipped.add(first, last)
         self._parts.reporter.say(
             f"⚠️  {in_row} steps in a row had no finite gradient: going back to the last "
-            f"checkpoint and leaving out batches {first} to {last}"
+            f"checkpoint and skipping batches {first} to {last}"
         )
         raise RollBack
 

@@ -1,6 +1,7 @@
 """What may import what, what a light command loads, and what no file of ours may ever do."""
 
 import ast
+import collections
 import itertools
 import os
 import re
@@ -138,6 +139,15 @@ def test_a_room_of_what_is_shared_imports_none_that_stands_above_it_in_the_table
         if "/".join(name.split(".")[:2]) in above - {"shared/task"}
     }
     assert found == set()
+
+
+def test_no_two_classes_have_one_name():
+    found = collections.defaultdict(list)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
 def test_there_are_sources_to_read():

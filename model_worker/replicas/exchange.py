@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from model_worker.replicas.words import Begin, Heard, Here, Joined, Said, Stop, Total, Word
+from model_worker.replicas.words import Begin, Contribution, GoOn, Here, Joined, Stop, Total, Word
 from model_worker.replicas.words import decode as decode_word
 from model_worker.replicas.words import encode as encode_word
 from shared.errors import ProtocolError
@@ -89,12 +89,12 @@ class Hub:
 
     def add(
         self,
-        said: Said,
+        said: Contribution,
         arrays: Sequence[np.ndarray],
         word: Total,
         is_last: bool,
         on_wait: Callable[[], None],
-    ) -> tuple[list[np.ndarray] | None, list[Said]]:
+    ) -> tuple[list[np.ndarray] | None, list[Contribution]]:
         """Add what all replicas say of as many batches as this one does of its own.
 
         `word` goes with the total: how the weights are moved by it.
@@ -110,7 +110,7 @@ class Hub:
         forms = [(array.dtype, array.shape) for array in arrays]
         while len(found) < self.num_replicas:
             rank, heard, theirs = self._receive(on_wait)
-            if isinstance(heard, Said) and (heard.session, heard.step) == (
+            if isinstance(heard, Contribution) and (heard.session, heard.step) == (
                 self.session,
                 said.step,
             ):
@@ -124,7 +124,7 @@ class Hub:
         self._operands.append(np.stack([found[rank][1][1] for rank in range(len(found))], 1))
         all_said = [found[rank][0] for rank in range(self.num_replicas)]
         if not is_last:
-            self._tell_all(Heard(self.session))
+            self._tell_all(GoOn(self.session))
             return None, all_said
         operands = np.concatenate(self._operands)
         num_batches = operands.shape[0] * operands.shape[1]
@@ -233,7 +233,7 @@ class Spoke:
         self._look_for_lost()
 
     def say(
-        self, said: Said, arrays: Sequence[np.ndarray], on_wait: Callable[[], None]
+        self, said: Contribution, arrays: Sequence[np.ndarray], on_wait: Callable[[], None]
     ) -> tuple[Total, list[np.ndarray]] | None:
         """Say what batches of this replica say; the step's total if it is whole with them.
 
@@ -247,7 +247,7 @@ class Spoke:
             answer, whole = self._receive(on_wait)
             if isinstance(answer, Total) and answer.session == self._session:
                 return answer, whole
-            if isinstance(answer, Heard) and answer.session == self._session:
+            if isinstance(answer, GoOn) and answer.session == self._session:
                 return None
 
     def close(self) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from model_worker.replicas.exchange import Hub
-from model_worker.replicas.words import Begin, Total
-from model_worker.replicas.words import Said as Word
+from model_worker.replicas.words import Begin, Contribution, Total
 from model_worker.stream.device_prefetch import DeviceBatch
-from model_worker.training.shared_step import Said, SharedStep
+from model_worker.training.shared_step import SharedStep, Statement
 from model_worker.training.state import Position, counters_of, groups_of
 from model_worker.training.step import TrainStep
 from model_worker.watching.replica_times import ReplicaTimes
@@ -34,19 +33,21 @@ class OwnBatches:
         self._operands: list[np.ndarray] = []
         self._facts: list[dict[str, Any]] = []
 
-    def add(self, said: Said, batch: TrainedBatch, is_last: bool) -> bool:
+    def add(self, said: Statement, batch: TrainedBatch, is_last: bool) -> bool:
         """Take in a batch; whether it is time to exchange."""
         self._vector = said.vector if self._vector is None else self._vector + said.vector
         self._operands.append(said.operands)
         self._facts.append({"batch": batch.to_json(), "log": said.log.tolist()})
         return is_last or self._in_order
 
-    def take(self, step: int, number: int, times: ReplicaTimes) -> tuple[Word, list[np.ndarray]]:
+    def take(
+        self, step: int, number: int, times: ReplicaTimes
+    ) -> tuple[Contribution, list[np.ndarray]]:
         """The word that is to be said, of batches up to this number, and its arrays."""
         assert self._vector is not None, "nothing was added"
         arrays, facts = [self._vector, np.stack(self._operands)], self._facts
         self.clear()
-        return Word(0, step, number, facts, times.take()), arrays
+        return Contribution(0, step, number, facts, times.take()), arrays
 
     def clear(self) -> None:
         self._vector, self._operands, self._facts = None, [], []

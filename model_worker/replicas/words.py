@@ -44,7 +44,7 @@ class Begin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
+class Contribution:
     """What one or more batches of a replica say.
 
     Its arrays: the vector, added up over them, and of each its operands (batches, values).
@@ -58,8 +58,8 @@ class Said:
 
 
 @dataclasses.dataclass(frozen=True)
-class Heard:
-    """All replicas have said that much; the step goes on with further batches."""
+class GoOn:
+    """All replicas have said that much: go on with further batches of the step."""
 
     session: int
 
@@ -125,7 +125,7 @@ class MakeAgain:
 
 
 Word = (
-    Joined | Begin | Said | Heard | Total | Stop | Here
+    Joined | Begin | Contribution | GoOn | Total | Stop | Here
     | Knows | CannotMake | Excluded | MakeAgain
 )  # fmt: skip
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in Word.__args__}

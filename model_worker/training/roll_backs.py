@@ -25,7 +25,7 @@ class RollBacks:
         That there is a newer checkpoint shows nothing: steps that are left out bring it about too.
 
         Raises:
-            TandemError: leaving out batches has not helped, and would not the next time.
+            TandemError: skipping batches has not helped, and would not the next time.
         """
         self._count = self._count + 1 if num_applied == self._num_applied else 1
         self._num_applied = num_applied

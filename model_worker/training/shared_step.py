@@ -22,7 +22,7 @@ from shared.task.model_side import ModelSide
 from shared.task.users_file import line_of
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """What a replica's batch says, each float32 (values,).
 
     vector: is added up over the batches. log: what the log wants to know. operands: how it moves
@@ -80,13 +80,13 @@ class SharedStep:
         """Forget what was known of the state: it was put back to another step's."""
         self._begun = None
 
-    def say(self, batch: dict[str, tf.Tensor], step: int, place: int) -> Said:
+    def say(self, batch: dict[str, tf.Tensor], step: int, place: int) -> Statement:
         """What a batch, at its place in the step, says to the weights as they are."""
         if self._begun is None:
             self._begun = [value.numpy() for value in self._state.values]
         state = [tf.constant(value) for value in self._state.at(place, self._begun)]
         found = self._say(batch, tf.constant(step, tf.int32), state)
-        return Said(*(each.numpy() for each in found))
+        return Statement(*(each.numpy() for each in found))
 
     def apply(self, total: np.ndarray, operands: np.ndarray, rate: float, ema_decay: float) -> None:
         """Move the weights by what all batches of the step say together.

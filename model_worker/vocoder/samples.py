@@ -44,7 +44,7 @@ class _Copied(NamedTuple):
     made: np.ndarray
 
 
-class _Made(NamedTuple):
+class _CopiedAndJudged(NamedTuple):
     copied: list[_Copied]
     judgement: Judgement
 
@@ -67,7 +67,7 @@ class CopiedSamples(Viewer):
             rows = batch["rows"].numpy().tolist()
             self._rows += [row for row in rows if row >= 0 and row not in self._rows][:missing]
 
-    def make(self, folder: Path) -> _Made | None:
+    def make(self, folder: Path) -> _CopiedAndJudged | None:
         basis = self._index.mel_basis
         if not self._recordings:
             self._recordings = list(self._by_griffin_lim())
@@ -81,7 +81,7 @@ class CopiedSamples(Viewer):
         ]
         ours = float(np.mean([self._distance(each.made, each.true) for each in copied]))
         judgement = Judgement(len(copied), ours, self._griffin_lim)
-        return _Made(copied[: self._config.run.samples], judgement)
+        return _CopiedAndJudged(copied[: self._config.run.samples], judgement)
 
     def _by_griffin_lim(self) -> Iterator[_Copied]:
         """The recordings, without those that can't be read any more or are too short to compare."""
@@ -100,7 +100,7 @@ class CopiedSamples(Viewer):
         found = distances(tf.constant(made[np.newaxis]), tf.constant(true[np.newaxis]), self._basis)
         return float(found["magnitude"][0])
 
-    def write(self, made: _Made, folder: Path, step_folder: Path) -> list[Shown]:
+    def write(self, made: _CopiedAndJudged, folder: Path, step_folder: Path) -> list[Shown]:
         from shared.console.sample_panels import Panel, draw_panels  # matplotlib; not at the start
 
         made.judgement.write(folder)

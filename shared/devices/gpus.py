@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from shared.config.settings import DataConfig
-from shared.devices.nvml import Driver, Found, driver_of, found_gpus, opened
+from shared.devices.nvml import Driver, FoundGpu, driver_of, found_gpus, opened
 from shared.devices.tensorflow_build import Build, Version, build_here
 from shared.errors import GpuError, PlacementError
 
@@ -83,7 +83,7 @@ def hides_all(visible: str) -> bool:
     return visible.strip() in ("", "-1", "NoDevFiles")
 
 
-def _as_named(index: int, found: Found, driver: Driver, build: Build | None) -> Gpu:
+def _as_named(index: int, found: FoundGpu, driver: Driver, build: Build | None) -> Gpu:
     """A GPU under the index that flags have for it; one in MIG mode is its first slice, as in CUDA."""
     device = found.slices[0] if found.slices else found
     problem = found.problem
@@ -106,7 +106,7 @@ def _as_named(index: int, found: Found, driver: Driver, build: Build | None) -> 
     )
 
 
-def restrict(found: list[Found], visible: str) -> list[Found]:
+def restrict(found: list[FoundGpu], visible: str) -> list[FoundGpu]:
     """Those that a CUDA_VISIBLE_DEVICES of indices or UUIDs names, in its order.
 
     As in CUDA, the list ends at the first entry that names no GPU, and a UUID may be cut short where
@@ -115,7 +115,7 @@ def restrict(found: list[Found], visible: str) -> list[Found]:
     Raises:
         GpuError: a GPU is named twice, or a UUID is cut too short.
     """
-    chosen: list[Found] = []
+    chosen: list[FoundGpu] = []
     for entry in (part.strip() for part in visible.split(",")):
         match = _named_by(entry, found)
         if match is None:
@@ -129,7 +129,7 @@ def restrict(found: list[Found], visible: str) -> list[Found]:
     return chosen
 
 
-def _named_by(entry: str, found: list[Found]) -> Found | None:
+def _named_by(entry: str, found: list[FoundGpu]) -> FoundGpu | None:
     if not entry.startswith(("GPU-", "MIG-")):
         return next((gpu for gpu in found if str(gpu.index) == entry), None)
     known = [part for gpu in found for part in (gpu, *gpu.slices)]
@@ -140,7 +140,7 @@ def _named_by(entry: str, found: list[Found]) -> Found | None:
             "it; 'nvidia-smi -L' lists them."
         )
     if not matches and entry.startswith("MIG-GPU-"):  # how older drivers name a slice
-        return Found(-1, "MIG slice", entry)
+        return FoundGpu(-1, "MIG slice", entry)
     # Whose UUID can't be read may be the one that is meant.
     return matches[0] if matches else next((g for g in found if g.problem and not g.uuid), None)
 

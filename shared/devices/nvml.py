@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class FoundGpu:
     """One GPU of this machine, or a MIG slice of one, as the driver describes it."""
 
     index: int  # as nvidia-smi counts
@@ -28,7 +28,7 @@ class Found:
     used_mb: int = 0  # of it, by whatever runs there
     capability: tuple[int, int] | None = None
     is_split: bool = False  # in MIG mode: only its slices can compute
-    slices: tuple[Found, ...] = ()
+    slices: tuple[FoundGpu, ...] = ()
     problem: str = ""  # in the driver's words, where it can't be used
 
 
@@ -103,7 +103,7 @@ def _refusal(pynvml: ModuleType, error: Exception) -> str:
     return f"{said}. See what nvidia-smi says; a restart often helps. {_TO_DO_WITHOUT}"
 
 
-def found_gpus(nvml: ModuleType) -> list[Found]:
+def found_gpus(nvml: ModuleType) -> list[FoundGpu]:
     """Every GPU of the machine in nvidia-smi's order, those that can't be used with the reason."""
     try:
         count = nvml.nvmlDeviceGetCount()
@@ -112,12 +112,12 @@ def found_gpus(nvml: ModuleType) -> list[Found]:
     return [_found(nvml, index) for index in range(count)]
 
 
-def _found(nvml: ModuleType, index: int) -> Found:
+def _found(nvml: ModuleType, index: int) -> FoundGpu:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         whole = _described(nvml, handle, index)
     except nvml.NVMLError as error:
-        return Found(index, problem=words_of(nvml, error))
+        return FoundGpu(index, problem=words_of(nvml, error))
     if not _known(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0], 0):
         return whole
     slices = []
@@ -129,11 +129,11 @@ def _found(nvml: ModuleType, index: int) -> Found:
     return dataclasses.replace(whole, is_split=True, slices=tuple(slices))
 
 
-def _described(nvml: ModuleType, handle: object, index: int) -> Found:
+def _described(nvml: ModuleType, handle: object, index: int) -> FoundGpu:
     """Raises NVMLError where even its name is refused: then nothing can be done with it."""
     name = _text(nvml.nvmlDeviceGetName(handle))
     memory = _known(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle), None)
-    return Found(
+    return FoundGpu(
         index=index,
         name=name,
         uuid=_known(nvml, lambda: _text(nvml.nvmlDeviceGetUUID(handle)), ""),

@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from model_worker.replicas.exchange import Hub, ReplicaLost, Spoke, Told
-from model_worker.replicas.words import Begin, Said, Stop, Total, decode, encode
+from model_worker.replicas.words import Begin, Contribution, Stop, Total, decode, encode
 from shared.errors import ConfigError, ProtocolError
 
 DEADLINE_S = 20.0
@@ -82,7 +82,7 @@ def begun(hub, *spokes):
 
 
 def said(step=7, batch=0, **facts):
-    return Said(0, step, batch, [facts], {})
+    return Contribution(0, step, batch, [facts], {})
 
 
 def test_all_begin_with_the_state_of_the_first(team):

@@ -191,7 +191,7 @@ def test_it_goes_back_leaves_the_batches_out_and_finishes(train):
     before = set(threading.enumerate())
     assert training.session.train() is None
     assert training.skipped() == [(4, 5)]
-    assert "to the last checkpoint and leaving out batches 4 to 5" in training.story.said[-1]
+    assert "to the last checkpoint and skipping batches 4 to 5" in training.story.said[-1]
     names = ("receiver", "device-prefetch", "tensorboard", "samples")
     wait_for_end_of(t for t in set(threading.enumerate()) - before if t.name.startswith(names))
     assert training.open_files() == [str(training.run.index), str(training.run.quarantine)]

@@ -9,7 +9,7 @@ from played_gpus import GEFORCE, SLICES, UUIDS
 
 from shared.config.settings import DataConfig
 from shared.devices.gpus import Gpu, choose_gpus, list_gpus, restrict, worker_environment
-from shared.devices.nvml import Found
+from shared.devices.nvml import FoundGpu
 from shared.errors import GpuError
 
 LIST = """
@@ -209,7 +209,7 @@ def test_a_gpu_that_is_named_twice_is_not_two(train, setting):
 
 
 def test_a_uuid_that_is_cut_too_short_is_refused():
-    alike = [Found(0, uuid="GPU-aa01"), Found(1, uuid="GPU-aa02")]
+    alike = [FoundGpu(0, uuid="GPU-aa01"), FoundGpu(1, uuid="GPU-aa02")]
     with pytest.raises(GpuError, match="names GPU-aa, with which 2 GPUs begin"):
         restrict(alike, "GPU-aa")
     assert restrict(alike, "GPU-aa02") == [alike[1]]
