@@ -19,6 +19,7 @@ from shared.errors import TandemError
 from shared.run.typed_lines import encode
 from shared.task.registry import DEFAULT
 from shared.task.users_file import users_words
+from shared.whole_file import whole_file
 from shared.worker.contract import EXIT_INTERRUPTED
 from shared.worker.preparation_lines import Looking, NotPrepared, PreparationLine, Prepared
 
@@ -132,11 +133,9 @@ def _prepare(options: argparse.Namespace, reporter: _Reporter) -> int:
 
 def write_quarantine(run: Path, left_out: list[dict]) -> None:
     """Write every row that was left out, one JSON object each, to the run's quarantine.jsonl."""
-    beside = run / f".quarantine.jsonl.{os.getpid()}"
-    with open(beside, "w", encoding="utf-8") as file:
+    with whole_file(run / "quarantine.jsonl", durable=False) as file:
         for entry in left_out:
-            file.write(json.dumps(_public(entry), ensure_ascii=False) + "\n")
-    os.replace(beside, run / "quarantine.jsonl")
+            file.write((json.dumps(_public(entry), ensure_ascii=False) + "\n").encode())
 
 
 def _public(entry: dict) -> dict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from shared.config.renamed import Renamed, renamed, taken_as
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
 from shared.task.registry import DEFAULT
+from shared.whole_file import whole_file
 
 Values = dict[str, dict[str, Any]]
 
@@ -140,9 +140,5 @@ def _toml_line(key: str, value: Any) -> str:
 
 def write_config(config: Config, path: Path) -> None:
     """Write the configuration whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(dump_config(config))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    with whole_file(path) as file:
+        file.write(dump_config(config).encode())

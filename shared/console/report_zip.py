@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from shared.console.report import report_page
 from shared.console.run_story import read_run
 from shared.errors import InputError
 from shared.run.directory import RunDirectory
+from shared.whole_file import whole_file
 
 _KINDS_THAT_ARE_SMALL_ALREADY = (".png", ".jpg", ".flac", ".mp3", ".ogg")
 
@@ -25,10 +25,12 @@ def write_report_zip(run_dir: str | os.PathLike[str], path: str | os.PathLike[st
     run, path = RunDirectory(run_dir), Path(path)
     page = report_page(read_run(run_dir)).encode()
     name = run.path.resolve().name
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         # strict_timestamps: a file from before 1980 is dated so, and refused otherwise.
-        with zipfile.ZipFile(beside, "x", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        with (
+            whole_file(path, durable=False) as whole,
+            zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+        ):
             archive.writestr(f"{name}/report.html", page)
             for file in _files(run):
                 small = file.suffix in _KINDS_THAT_ARE_SMALL_ALREADY
@@ -37,13 +39,8 @@ def write_report_zip(run_dir: str | os.PathLike[str], path: str | os.PathLike[st
                     f"{name}/{file.relative_to(run.path)}",
                     zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED,
                 )
-        os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
     return path
 
 

@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from shared.errors import DataError
+from shared.whole_file import whole_file
 
 _FORMAT, FORMAT_VERSION = "tandem-index", 1
 TRAIN, VALIDATION = 0, 1
@@ -149,17 +149,10 @@ class Index:
             "facts": np.frombuffer(json.dumps(facts, ensure_ascii=False).encode(), np.uint8)
         }
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        path = Path(path)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            with open(beside, "xb") as file:
-                metadata = {"format": _FORMAT, "version": str(FORMAT_VERSION)}
-                file.write(_canonical(save(arrays, metadata)))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        metadata = {"format": _FORMAT, "version": str(FORMAT_VERSION)}
+        content = _canonical(save(arrays, metadata))
+        with whole_file(path) as file:
+            file.write(content)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Index:

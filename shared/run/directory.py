@@ -13,7 +13,7 @@ from shared.errors import InputError
 RECORDED = "recorded"  # in samples/: what they should be like
 REMARK = "remark.txt"  # in samples/step-…/: what is to be said of them
 
-_UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `write_file` names them
+_UNFINISHED = re.compile(r"\..+\.(\d+)\.[0-9a-f]{8}")  # as `whole_file` names them
 _DYING_S = 2.0
 _LOOK_AGAIN_S = 0.05
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from pathlib import Path
 
 import numpy as np
 
 from shared.errors import InputError
+from shared.whole_file import whole_file
 
 
 def write_file(path: str | os.PathLike, content: bytes, durable: bool = True) -> None:
@@ -20,21 +20,11 @@ def write_file(path: str | os.PathLike, content: bytes, durable: bool = True) ->
     Raises:
         InputError: the place can't be written to.
     """
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with open(beside, "xb") as file:
+        with whole_file(path, durable) as file:
             file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"{path}: can't be written ({error.strerror}).") from None
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def make_folder(path: str | os.PathLike) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import zmq
 
 from shared.errors import ConfigError, InputError
+from shared.whole_file import whole_file
 
 SERVER_FILE = "model_worker.key"
 DEFAULT_CLIENT = "data_worker"
@@ -133,17 +134,8 @@ def _server_text(keys: ServerKeys) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, and never readable by others, whatever the umask is."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path, mode=0o600) as file:
+        file.write(text.encode("ascii"))
 
 
 def _read(path: Path) -> dict:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data_worker.speech.demo.sentences import demo_sentences
+from shared.whole_file import whole_file
 from shared.errors import InputError, TandemError
 from shared.speech.text.espeak import SAMPLE_RATE, Espeak
 from shared.worker.foreground import WRONG
@@ -70,9 +71,8 @@ def make_demo_corpus(
                 _write_wav(out / name, samples)
                 lines.append((number, f"{name}|{speaker.name}|{sentences[number]}\n"))
         # The metadata last: a corpus that was interrupted is not taken for a whole one.
-        beside = out / f".metadata.csv.{os.getpid()}"
-        beside.write_text("".join(line for _, line in sorted(lines)), encoding="utf-8")
-        os.replace(beside, out / "metadata.csv")
+        with whole_file(out / "metadata.csv", durable=False) as file:
+            file.write("".join(line for _, line in sorted(lines)).encode())
     except OSError as error:
         raise InputError(f"{error.filename or out}: can't be written ({error.strerror}).") from None
     return out / "metadata.csv"
