@@ -27,41 +27,15 @@ import soundfile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fault_runs import ROOT, read_lines
+from fault_runs import ROOT, TINY, read_lines
 
 from data_worker.speech.demo.corpus import make_demo_corpus
 
 RATE = 22_050
 SETTINGS = [
-    "--fake-gpus",
-    "2",
-    "--data-gpu",
-    "0",
-    "--model-gpu",
-    "1",
-    "--model-size",
-    "tiny",
-    "--batch-size",
-    "32",
-    "--max-buckets",
-    "4",
-    "--validate-every",
-    "0",
-    "--checkpoint-every",
-    "0",
-    "--model-start-delay",
-    "0",
-    "--deterministic",
-    "--audit",
-    "--samples",
-    "0",
-    "--no-report",
-    "--cache",
-    "off",
-    "--epochs",
-    "1",
-    "--prepare-only",
-]
+    *TINY, "--batch-size", "32", "--max-buckets", "4", "--checkpoint-every", "0",
+    "--deterministic", "--audit", "--cache", "off", "--epochs", "1", "--prepare-only",
+]  # fmt: skip
 
 
 def _write(path: Path, samples: np.ndarray, rate: int = RATE, subtype: str = "PCM_16") -> None:

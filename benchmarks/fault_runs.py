@@ -16,36 +16,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYER = Path(__file__).resolve().parent / "fault_layer"
 # Tiny, so that a life of a process costs little more than importing TensorFlow.
+TINY = (
+    "--fake-gpus", "2", "--data-gpu", "0", "--model-gpu", "1", "--model-size", "tiny",
+    "--model-start-delay", "0", "--validate-every", "0", "--samples", "0", "--no-report",
+)  # fmt: skip
 FLAGS = [
-    "--fake-gpus",
-    "2",
-    "--data-gpu",
-    "0",
-    "--model-gpu",
-    "1",
-    "--model-size",
-    "tiny",
-    "--batch-size",
-    "2",
-    "--max-buckets",
-    "1",
-    "--validate-every",
-    "0",
-    "--checkpoint-every",
-    "4",
-    "--log-every",
-    "1",
-    "--model-start-delay",
-    "0",
-    "--deterministic",
-    "--audit",
-    "--samples",
-    "0",
-    "--no-report",
-    "--no-live",
-    "--max-restarts",
-    "100000",
-]
+    *TINY, "--batch-size", "2", "--max-buckets", "1", "--checkpoint-every", "4", "--log-every", "1",
+    "--deterministic", "--audit", "--no-live", "--max-restarts", "100000",
+]  # fmt: skip
 
 
 def make_corpus(folder: Path, num: int = 16) -> Path:

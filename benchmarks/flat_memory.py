@@ -24,40 +24,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fault_runs import Run, make_corpus, read_lines
+from fault_runs import TINY, Run, make_corpus, read_lines
 
 SETTINGS = [
-    "--fake-gpus",
-    "2",
-    "--data-gpu",
-    "0",
-    "--model-gpu",
-    "1",
-    "--model-size",
-    "tiny",
-    "--batch-size",
-    "4",
-    "--max-buckets",
-    "2",
-    "--validate-every",
-    "0",
-    "--checkpoint-every",
-    "200",
-    "--log-every",
-    "5",
-    "--model-start-delay",
-    "0",
-    "--samples",
-    "0",
-    "--no-report",
-    "--no-live",
-    "--cache",
-    "off",
-    "--buffer-size",
-    "8",
-    "--max-restarts",
-    "0",
-]
+    *TINY, "--batch-size", "4", "--max-buckets", "2", "--checkpoint-every", "200",
+    "--log-every", "5", "--no-live", "--cache", "off", "--buffer-size", "8", "--max-restarts", "0",
+]  # fmt: skip
 MAX_GROWTH = 0.05
 MAX_IDLE_SHARE = 0.1
 _SETTLED_S = 2.0  # after this long a stalled run's queue is full
