@@ -62,6 +62,8 @@ class FailedRow:
 
 @dataclasses.dataclass
 class _Job:
+    """One ticket, while its batch is made."""
+
     plan: BatchPlan
     version: int
     features: dict[int, Any]  # row -> known

@@ -14,7 +14,7 @@ from shared.task.users_file import line_of
 
 
 def check_corpus(corpus: Any, side: DataSide, rows: int) -> None:
-    """See that an index can be made of it, and that nothing of the engine's is overwritten.
+    """See that an index can be made of a corpus, and that nothing of the engine's is overwritten.
 
     Raises:
         TaskError: names the method and what is wrong.

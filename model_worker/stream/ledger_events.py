@@ -10,17 +10,23 @@ Worker = bytes
 
 @dataclasses.dataclass(frozen=True)
 class WorkerJoined:
+    """A data process was let in, and takes so many tickets at once."""
+
     worker: Worker
     capacity: int
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerLeft:
+    """A data process is gone, and whatever was asked of it must be asked of another."""
+
     worker: Worker
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchArrived:
+    """`batch` is here, made with so much known of what is left out."""
+
     worker: Worker
     batch: int
     exclusions_version: int
@@ -59,6 +65,8 @@ class ExampleExcluded:
 
 @dataclasses.dataclass(frozen=True)
 class ClockTicked:
+    """Time has passed, and nothing else."""
+
     now_s: float
 
 

@@ -60,7 +60,7 @@ class PeerLimits:
         return _allowance_of(self._introduced, peer, _INTRODUCTIONS).take(now_s)
 
     def forget(self, peer: bytes) -> None:
-        """It has left, or is known from now on."""
+        """Take nothing into account any more of a peer that has left, or is known from now on."""
         self._peers.pop(peer, None)
         self._introduced.pop(peer, None)
 

@@ -38,12 +38,12 @@ class UntrainedState:
             self._is_noted.assign(True)
 
     def accept(self) -> None:
-        """It stays as it is now."""
+        """Keep the state as it is now."""
         if self:
             self._is_noted.assign(False)
 
     def put_back(self) -> None:
-        """It is as it was before the group again, if one has begun."""
+        """Have the state as it was before the group again, if one has begun."""
 
         def back() -> tf.Tensor:
             for noted, variable in zip(self._noted, self.variables.values(), strict=True):

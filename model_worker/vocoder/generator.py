@@ -59,7 +59,7 @@ class Scale:
 
 
 class Generator(keras.Model):
-    """See the module."""
+    """A vocoder: a mel and its fundamental frequency to a waveform."""
 
     def __init__(self, shape: GeneratorShape, scale: Scale, mel_basis: np.ndarray):
         # Its inputs are no numbers for 16 bits: of a hundredth harmonic the phase would be lost. The

@@ -45,6 +45,8 @@ class _Copied(NamedTuple):
 
 
 class _CopiedAndJudged(NamedTuple):
+    """Samples of one validation, and how good they are."""
+
     copied: list[_Copied]
     judgement: Judgement
 

@@ -13,6 +13,8 @@ Deciding = Phase | Progress | Convicted | Cause | Failure
 
 @dataclasses.dataclass(frozen=True)
 class Reported:
+    """A worker has told something."""
+
     worker: str
     report: Deciding
     now_s: float
@@ -20,6 +22,8 @@ class Reported:
 
 @dataclasses.dataclass(frozen=True)
 class Exited:
+    """A process is over."""
+
     worker: str
     status: int  # as subprocess has it: negative for a signal
     now_s: float
@@ -37,11 +41,15 @@ class Inspected:
 
 @dataclasses.dataclass(frozen=True)
 class StopAsked:
+    """The user wants the run to end."""
+
     now_s: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Ticked:
+    """Time has passed, and nothing else."""
+
     now_s: float
 
 
@@ -50,6 +58,8 @@ Event = Reported | Exited | Inspected | StopAsked | Ticked
 
 @dataclasses.dataclass(frozen=True)
 class Spawn:
+    """Start a worker."""
+
     worker: str
     suspects: tuple[int, ...] = ()  # rows, one of which may have crashed the one before
 
@@ -65,16 +75,22 @@ class TakeOver:
 
 @dataclasses.dataclass(frozen=True)
 class DumpStack:
+    """Have a worker that hangs write its stack into its log."""
+
     worker: str
 
 
 @dataclasses.dataclass(frozen=True)
 class AskToStop:
+    """Have a worker end what it is at, and itself."""
+
     worker: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Kill:
+    """End a process at once."""
+
     worker: str
 
 
@@ -96,11 +112,15 @@ class Replace:
 
 @dataclasses.dataclass(frozen=True)
 class Tell:
+    """Say something to the user, and go on."""
+
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Finish:
+    """End the run, once every process of it has ended."""
+
     exit_code: int
     cause: str
     trouble: Trouble = Trouble.OTHER

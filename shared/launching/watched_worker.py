@@ -77,7 +77,7 @@ class WatchedWorker:
             self.furthest, self.same_causes = count, 0
 
     def note_cause(self, cause: EndCause, will_pass: bool) -> None:
-        """It says why it is about to end."""
+        """Keep what a worker says of its own end, which is about to come."""
         is_known = cause.words == self.last_cause and not will_pass
         self.cause, self.last_cause = cause, cause.words
         self.same_causes = self.same_causes + 1 if is_known else 1

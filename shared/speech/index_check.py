@@ -16,7 +16,7 @@ _AT_LEAST = {
 
 
 def check_speech(index: Index) -> None:
-    """See that everything is there and can be.
+    """See that an index has everything that speech needs, and nothing impossible.
 
     Raises:
         DataError: names what is missing or impossible.

@@ -20,7 +20,7 @@ class Presence:
 
 
 def own_presence() -> Presence:
-    """This process."""
+    """The presence of this process."""
     pid = os.getpid()
     return Presence(platform.node(), _boot_id(), _pid_namespace(), pid, _started_ticks(pid) or 0)
 

@@ -25,6 +25,8 @@ _LONGEST_LINE = 2000
 
 @dataclasses.dataclass
 class _Lane:
+    """One worker over time: its phase, and how busy its device has been."""
+
     phase: str
     since_s: float
     shares: deque[float] = dataclasses.field(default_factory=lambda: deque(maxlen=HISTORY_S))
@@ -32,7 +34,7 @@ class _Lane:
 
 
 class StatusKeeper:
-    """Safe to use from several threads."""
+    """Keeps the status of a run. Safe to use from several threads."""
 
     def __init__(
         self,

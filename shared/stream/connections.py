@@ -92,7 +92,7 @@ class Doorway:
                 yield f"more than {MAX_STRANGERS} peers are connected without introduction."
 
     def admit(self, descriptor: int) -> None:
-        """This connection's peer has introduced itself."""
+        """Count a connection no longer as a stranger's: its peer has introduced itself."""
         self._strangers.pop(descriptor, None)
         self._admitted.add(descriptor)
 

@@ -167,7 +167,7 @@ class ServerSocket:
             return None
 
     def forget(self, peer: bytes) -> None:
-        """This peer has left. What it handed over stays as long as it is used."""
+        """Let go of a peer that has left. What it handed over stays as long as it is used."""
         self._memories.pop(peer, None)
 
     def _last_descriptor(self) -> int | None:

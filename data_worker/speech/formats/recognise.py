@@ -51,6 +51,8 @@ class MetadataSet(NamedTuple):
 
 
 class Parsed(NamedTuple):
+    """What the metadata of one data set says, and what of it can not be an example."""
+
     rows: list[Row]
     left_out: list[LeftOut]
     format: str

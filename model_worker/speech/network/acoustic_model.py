@@ -52,7 +52,7 @@ SHAPES = {
 
 
 class AcousticModel(keras.Model):
-    """See the module. `training_outputs` and `speak` are its two uses; both are pure graph code."""
+    """A voice: `training_outputs` and `speak` are its two uses; both are pure graph code."""
 
     def __init__(
         self,

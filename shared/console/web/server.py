@@ -96,6 +96,8 @@ class PageServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """One connection: its requests, one after the other."""
+
     protocol_version = "HTTP/1.1"  # a page asks every second: it keeps its connection
     server_version, sys_version = "tandem", ""
     timeout = _IDLE_S

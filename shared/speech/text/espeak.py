@@ -41,6 +41,8 @@ _LONG_WORD = re.compile(r"\S{50}(?=\S)")
 
 
 class _Voice(ctypes.Structure):
+    """A voice as the library describes it (`espeak_VOICE`)."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("languages", ctypes.c_void_p),
