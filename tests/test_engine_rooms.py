@@ -158,7 +158,7 @@ def test_the_rooms_are_looked_at():
         "def load(num_utterances): pass",
         "plan.AUDIO_RATE",
         "load(sampleRateHz=1)",
-        "async def readWAVs(): pass",
+        "async def readWavs(): pass",
         "import numpy as voices",
         "from shared.plan import index as symbols",
         "from librosa import filters",

@@ -226,6 +226,7 @@ class TicketLedger:
                 self._end_trial(worker, event.batch)
             self._give_back(event.batch)
             self._suspended.add(event.batch)
+            self._bytes[event.batch] = self._nbytes_of(event.batch)  # nobody else gets its room
         return []
 
     def _end_trial(self, worker: Worker, batch: int) -> None:

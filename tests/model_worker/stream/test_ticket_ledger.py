@@ -302,6 +302,15 @@ def test_those_who_are_late_are_better_than_nobody():
     assert {worker for worker, _ in issued(actions)} == {A}
 
 
+def test_the_room_of_a_batch_that_is_agreed_on_is_kept_for_it():
+    ledger = TicketLedger(limit=4, byte_budget=2, nbytes_of=lambda batch: 1)
+    ledger.handle(WorkerJoined(A, 4))
+    assert ledger.in_flight() == [0, 1]
+    assert issued(ledger.handle(BatchSuspended(0))) == [] and ledger.bytes_in_flight == 2
+    assert issued(ledger.handle(ExampleExcluded(1, frozenset({0})))) == [(A, 0)]
+    assert ledger.bytes_in_flight == 2
+
+
 class LedgerMachine(RuleBasedStateMachine):
     """Workers that join, leave, answer, lie and fall silent, and a consumer that reads ahead."""
 
@@ -458,7 +467,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.num_in_flight <= self.limit
             held = {n: self.nbytes_of(n) for n in self.held()}
             held.update({n: self.nbytes_of(n) for n in [*self.queue, *self.device]})
-            assert self.ledger.num_in_flight == len(held) + len(self.suspended)
+            held.update({n: self.nbytes_of(n) for n in self.suspended})
+            assert self.ledger.num_in_flight == len(held)
             assert self.ledger.bytes_in_flight == sum(held.values())
             assert self.ledger.bytes_in_flight <= self.byte_budget or len(held) <= 1
 
