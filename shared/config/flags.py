@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shared.config.help_lines import HelpLines
-from shared.config.option import AUTO, TOPICS, Rule, nearest, rules_of
+from shared.config.option import AUTO, TOPICS, OptionRule, nearest, rules_of
 from shared.config.renamed import RENAMED, Renamed
 from shared.config.settings import SECTIONS, Config, RunConfig
 from shared.config.toml_file import Values, build_config, read_values
@@ -52,7 +52,7 @@ def number_of_fake_gpus(text: str) -> int:
     return _parsed(rules_of(RunConfig)["fake_gpus"], "--fake-gpus", text)
 
 
-def _parsed(rule: Rule, flag: str, text: str) -> Any:
+def _parsed(rule: OptionRule, flag: str, text: str) -> Any:
     try:
         return rule.parse(text)
     except (ValueError, OverflowError):
@@ -62,7 +62,9 @@ def _parsed(rule: Rule, flag: str, text: str) -> Any:
 class _CheckedValue(argparse.Action):
     """Reads one option by its rule and files it under its section."""
 
-    def __init__(self, *args: Any, rule: Rule, section: str, key: str, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, rule: OptionRule, section: str, key: str, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
         self._rule, self._section, self._key = rule, section, key
         self.accepted = rule.choices  # for who completes the flag
@@ -139,7 +141,7 @@ class OptionsParser(PlainParser):
         return super().format_help()
 
 
-def _add_option(group: argparse._ArgumentGroup, section: str, key: str, rule: Rule) -> None:
+def _add_option(group: argparse._ArgumentGroup, section: str, key: str, rule: OptionRule) -> None:
     flags = [rule.flag]
     settings: dict[str, Any] = {"metavar": rule.value_in_help}
     if rule.kind == "bool":

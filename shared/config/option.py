@@ -35,7 +35,7 @@ TOPICS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class OptionRule:
     """What a value of one option may be; `kind` is one of int, int or auto, float, str, bool, gpus."""
 
     kind: str
@@ -180,12 +180,12 @@ _ACCEPT = {
 
 
 def option(kind: str, default: Any, help: str, **limits: Any) -> Any:
-    """A dataclass field that is also a flag and a TOML key; `limits` as in `Rule`."""
-    rule = Rule(kind=kind, help=help, optional=default is None, **limits)
+    """A dataclass field that is also a flag and a TOML key; `limits` as in `OptionRule`."""
+    rule = OptionRule(kind=kind, help=help, optional=default is None, **limits)
     return dataclasses.field(default=default, metadata={"rule": rule})
 
 
-def rules_of(section: type) -> dict[str, Rule]:
+def rules_of(section: type) -> dict[str, OptionRule]:
     """The options of a configuration section by field name."""
     return {
         field.name: dataclasses.replace(

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from shared.config.option import Rule, nearest, option, rules_of
+from shared.config.option import OptionRule, nearest, option, rules_of
 from shared.config.settings import SECTIONS, Config, DataConfig, TrainingConfig
 from shared.errors import ConfigError
 
@@ -24,7 +24,7 @@ from shared.errors import ConfigError
     ],
 )
 def test_a_value_is_brought_into_its_final_type(kind, value, accepted):
-    found = Rule(kind, "").accept(value)
+    found = OptionRule(kind, "").accept(value)
     assert found == accepted
     assert type(found) is type(accepted)
 
@@ -59,7 +59,7 @@ def test_a_value_is_brought_into_its_final_type(kind, value, accepted):
 )
 def test_a_value_of_another_type_is_refused(kind, value):
     with pytest.raises((ValueError, TypeError)):
-        Rule(kind, "").accept(value)
+        OptionRule(kind, "").accept(value)
 
 
 def test_a_number_too_large_for_a_float_is_a_plain_error():
@@ -68,7 +68,7 @@ def test_a_number_too_large_for_a_float_is_a_plain_error():
 
 
 def test_limits_count_for_every_number_of_a_list():
-    rule = Rule("gpus", "", minimum=0, maximum=7)
+    rule = OptionRule("gpus", "", minimum=0, maximum=7)
     assert rule.accept([0, 7]) == (0, 7)
     for value in ([0, 8], [-1, 0]):
         with pytest.raises(ValueError):
@@ -76,22 +76,22 @@ def test_limits_count_for_every_number_of_a_list():
 
 
 def test_text_from_the_command_line_is_read_as_the_option_s_type():
-    assert Rule("int", "").parse("12") == 12
-    assert Rule("float", "").parse("1e-3") == 1e-3
-    assert Rule("str", "", choices=("a", "b")).parse("b") == "b"
+    assert OptionRule("int", "").parse("12") == 12
+    assert OptionRule("float", "").parse("1e-3") == 1e-3
+    assert OptionRule("str", "", choices=("a", "b")).parse("b") == "b"
     for kind, text in (("int", "1.5"), ("int", ""), ("float", "nan"), ("float", "1e999")):
         with pytest.raises(ValueError):
-            Rule(kind, "").parse(text)
+            OptionRule(kind, "").parse(text)
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (Rule("int", "", minimum=1), "a whole number of at least 1"),
-        (Rule("int", "", minimum=1, maximum=9), "a whole number from 1 to 9"),
-        (Rule("float", ""), "a finite number"),
-        (Rule("str", "", choices=("off", "disk")), "one of off, disk"),
-        (Rule("gpus", ""), "a GPU index such as 0, or several such as 0,2"),
+        (OptionRule("int", "", minimum=1), "a whole number of at least 1"),
+        (OptionRule("int", "", minimum=1, maximum=9), "a whole number from 1 to 9"),
+        (OptionRule("float", ""), "a finite number"),
+        (OptionRule("str", "", choices=("off", "disk")), "one of off, disk"),
+        (OptionRule("gpus", ""), "a GPU index such as 0, or several such as 0,2"),
     ],
 )
 def test_what_is_expected_is_said_in_words(rule, words):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.config.flags import resolve_config, train_parser
-from shared.config.option import AUTO, Rule, rules_of
+from shared.config.option import AUTO, OptionRule, rules_of
 from shared.config.renamed import RENAMED
 from shared.config.settings import SECTIONS, Config
 from shared.config.toml_file import (
@@ -148,7 +148,7 @@ def test_every_flag_is_a_field_and_the_reverse():
     )
 
 
-def values_of(rule: Rule) -> st.SearchStrategy:
+def values_of(rule: OptionRule) -> st.SearchStrategy:
     """Everything that an option accepts."""
     values: st.SearchStrategy
     if rule.choices:

@@ -80,24 +80,25 @@ NUMBER_WORDS = (
 )  # fmt: skip
 
 
-class Unit(NamedTuple):
+class GermanUnit(NamedTuple):
     """One of it, with its article, and several."""
 
     one: str
     many: str
 
 
-def _metric(symbol: str, name: str, prefixes: str) -> dict[str, Unit]:
+def _metric(symbol: str, name: str, prefixes: str) -> dict[str, GermanUnit]:
     full = {"k": "Kilo", "M": "Mega", "G": "Giga", "T": "Tera", "m": "Milli", "c": "Zenti",
             "d": "Dezi", "h": "Hekto", "µ": "Mikro", "μ": "Mikro", "n": "Nano"}  # fmt: skip
-    plain = {symbol: Unit(f"ein {name}", name)}
+    plain = {symbol: GermanUnit(f"ein {name}", name)}
     return plain | {
-        p + symbol: Unit(f"ein {full[p]}{name.lower()}", full[p] + name.lower()) for p in prefixes
+        p + symbol: GermanUnit(f"ein {full[p]}{name.lower()}", full[p] + name.lower())
+        for p in prefixes
     }
 
 
-def _feminine(name: str) -> Unit:
-    return Unit(f"eine {name}", f"{name}n")
+def _feminine(name: str) -> GermanUnit:
+    return GermanUnit(f"eine {name}", f"{name}n")
 
 
 UNITS = {
@@ -112,30 +113,30 @@ UNITS = {
     **_metric("Pa", "Pascal", "khM"),
     **_metric("J", "Joule", "kM"),
     **_metric("Hz", "Hertz", "kMG"),
-    "kbit": Unit("ein Kilobit", "Kilobit"),
-    "KB": Unit("ein Kilobyte", "Kilobyte"), "dB": Unit("ein Dezibel", "Dezibel"),
-    "mAh": Unit("eine Milliamperestunde", "Milliamperestunden"),
-    "Wh": Unit("eine Wattstunde", "Wattstunden"),
-    "kWh": Unit("eine Kilowattstunde", "Kilowattstunden"),
-    "MWh": Unit("eine Megawattstunde", "Megawattstunden"),
-    "kcal": Unit("eine Kilokalorie", "Kilokalorien"),
-    "m²": Unit("ein Quadratmeter", "Quadratmeter"), "m2": Unit("ein Quadratmeter", "Quadratmeter"),
-    "qm": Unit("ein Quadratmeter", "Quadratmeter"),
-    "km²": Unit("ein Quadratkilometer", "Quadratkilometer"),
-    "cm²": Unit("ein Quadratzentimeter", "Quadratzentimeter"),
-    "m³": Unit("ein Kubikmeter", "Kubikmeter"), "m3": Unit("ein Kubikmeter", "Kubikmeter"),
-    "cm³": Unit("ein Kubikzentimeter", "Kubikzentimeter"),
-    "ha": Unit("ein Hektar", "Hektar"), "t": _feminine("Tonne"),
-    "EL": Unit("ein Esslöffel", "Esslöffel"), "TL": Unit("ein Teelöffel", "Teelöffel"),
+    "kbit": GermanUnit("ein Kilobit", "Kilobit"),
+    "KB": GermanUnit("ein Kilobyte", "Kilobyte"), "dB": GermanUnit("ein Dezibel", "Dezibel"),
+    "mAh": GermanUnit("eine Milliamperestunde", "Milliamperestunden"),
+    "Wh": GermanUnit("eine Wattstunde", "Wattstunden"),
+    "kWh": GermanUnit("eine Kilowattstunde", "Kilowattstunden"),
+    "MWh": GermanUnit("eine Megawattstunde", "Megawattstunden"),
+    "kcal": GermanUnit("eine Kilokalorie", "Kilokalorien"),
+    "m²": GermanUnit("ein Quadratmeter", "Quadratmeter"), "m2": GermanUnit("ein Quadratmeter", "Quadratmeter"),
+    "qm": GermanUnit("ein Quadratmeter", "Quadratmeter"),
+    "km²": GermanUnit("ein Quadratkilometer", "Quadratkilometer"),
+    "cm²": GermanUnit("ein Quadratzentimeter", "Quadratzentimeter"),
+    "m³": GermanUnit("ein Kubikmeter", "Kubikmeter"), "m3": GermanUnit("ein Kubikmeter", "Kubikmeter"),
+    "cm³": GermanUnit("ein Kubikzentimeter", "Kubikzentimeter"),
+    "ha": GermanUnit("ein Hektar", "Hektar"), "t": _feminine("Tonne"),
+    "EL": GermanUnit("ein Esslöffel", "Esslöffel"), "TL": GermanUnit("ein Teelöffel", "Teelöffel"),
     "Std": _feminine("Stunde"), "h": _feminine("Stunde"), "min": _feminine("Minute"),
     "Min": _feminine("Minute"), "s": _feminine("Sekunde"), "Sek": _feminine("Sekunde"),
     "sek": _feminine("Sekunde"), "ms": _feminine("Millisekunde"),
-    "°C": Unit("ein Grad Celsius", "Grad Celsius"), "°F": Unit("ein Grad Fahrenheit", "Grad Fahrenheit"),
-    "Pf": Unit("ein Pfund", "Pfund"),
-    "Stk": Unit("ein Stück", "Stück"), "MBit": Unit("ein Megabit", "Megabit"),
-    "Mbit": Unit("ein Megabit", "Megabit"), "Gbit": Unit("ein Gigabit", "Gigabit"),
-    "km/h": Unit("ein Kilometer pro Stunde", "Kilometer pro Stunde"),
-    "m/s": Unit("ein Meter pro Sekunde", "Meter pro Sekunde"),
+    "°C": GermanUnit("ein Grad Celsius", "Grad Celsius"), "°F": GermanUnit("ein Grad Fahrenheit", "Grad Fahrenheit"),
+    "Pf": GermanUnit("ein Pfund", "Pfund"),
+    "Stk": GermanUnit("ein Stück", "Stück"), "MBit": GermanUnit("ein Megabit", "Megabit"),
+    "Mbit": GermanUnit("ein Megabit", "Megabit"), "Gbit": GermanUnit("ein Gigabit", "Gigabit"),
+    "km/h": GermanUnit("ein Kilometer pro Stunde", "Kilometer pro Stunde"),
+    "m/s": GermanUnit("ein Meter pro Sekunde", "Meter pro Sekunde"),
 }  # fmt: skip
 PER = {
     "m²": "Quadratmeter", "m³": "Kubikmeter", "qm": "Quadratmeter", "m": "Meter", "kg": "Kilogramm",
@@ -147,7 +148,7 @@ PER = {
 }  # fmt: skip
 
 
-class Currency(NamedTuple):
+class GermanCurrency(NamedTuple):
     """Its name, which is the same for one and for several, and its hundredths."""
 
     name: str
@@ -155,11 +156,11 @@ class Currency(NamedTuple):
 
 
 CURRENCIES = {
-    "€": Currency("Euro"), "EUR": Currency("Euro"), "Euro": Currency("Euro"),
-    "$": Currency("Dollar"), "US$": Currency("US-Dollar"), "USD": Currency("US-Dollar"),
-    "£": Currency("Pfund", "Pence"), "GBP": Currency("Pfund", "Pence"),
-    "CHF": Currency("Schweizer Franken", "Rappen"), "Fr.": Currency("Franken", "Rappen"),
-    "SFr.": Currency("Schweizer Franken", "Rappen"), "¥": Currency("Yen"), "ct": Currency("Cent"), "Cent": Currency("Cent"), "DM": Currency("D-Mark", "Pfennig"),
+    "€": GermanCurrency("Euro"), "EUR": GermanCurrency("Euro"), "Euro": GermanCurrency("Euro"),
+    "$": GermanCurrency("Dollar"), "US$": GermanCurrency("US-Dollar"), "USD": GermanCurrency("US-Dollar"),
+    "£": GermanCurrency("Pfund", "Pence"), "GBP": GermanCurrency("Pfund", "Pence"),
+    "CHF": GermanCurrency("Schweizer Franken", "Rappen"), "Fr.": GermanCurrency("Franken", "Rappen"),
+    "SFr.": GermanCurrency("Schweizer Franken", "Rappen"), "¥": GermanCurrency("Yen"), "ct": GermanCurrency("Cent"), "Cent": GermanCurrency("Cent"), "DM": GermanCurrency("D-Mark", "Pfennig"),
 }  # fmt: skip
 MAGNITUDES = {
     "Mio": ("eine Million", "Millionen"), "Million": ("eine Million", "Millionen"),
