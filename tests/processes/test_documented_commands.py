@@ -217,9 +217,10 @@ def test_tensorboard_shows_the_runs(trained):
     words = [*words[:at], str(shown / words[at]), *words[at + 1 :]]
     command = trained.documented(words, "--port", "0", "--load_fast", "false")
     command.wait_for_text("(Press CTRL+C to quit)")
-    address = re.search(r"http://\S+:\d+", command.text)
-    assert address is not None, command.text
-    with urllib.request.urlopen(address[0], timeout=60) as page:
+    found = re.search(r"http://\S+:\d+", command.text)
+    assert found is not None, command.text
+    address = found[0]
+    with urllib.request.urlopen(address, timeout=60) as page:
         assert page.status == 200 and b"TensorBoard" in page.read()
 
     def runs_shown() -> bool:

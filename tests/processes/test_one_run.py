@@ -71,7 +71,7 @@ def test_gpus_that_are_not_there_end_with_1_and_a_sentence(flags, sentence, tmp_
     "flags, words",
     [
         (["--bach-size", "3"], "Did you mean --batch-size?"),
-        (["--batch-size", "0"], "expected a whole number from 1"),
+        (["--batch-size", "0"], "expected auto or a whole number from 1"),
         (["--learning-rate", "nan"], "expected a finite number"),
         (["--train-data", "/nowhere/at/all"], "there is no such folder"),
         ([], "--train-data"),
