@@ -11,7 +11,7 @@ from shared.config.option import AUTO, AUTO_WORD, closest, nearest, rules_of
 from shared.config.renamed import Renamed, renamed, taken_as
 from shared.config.settings import SECTIONS, Config
 from shared.errors import ConfigError
-from shared.task.registry import DEFAULT
+from shared.task.registry import DEFAULT, Task
 from shared.whole_file import whole_file
 
 Values = dict[str, dict[str, Any]]
@@ -115,9 +115,15 @@ def load_config(path: Path, task: str = DEFAULT) -> Config:
 
 
 def dump_config(config: Config) -> str:
-    """The complete configuration as TOML, each key under its help text."""
+    """The complete configuration as TOML, each key under its help text.
+
+    A task with data of its own has no use for the options of the data side that is built in.
+    """
     lines = ["# What this run really uses. Either worker can be started from this file."]
+    unused = "task" if Task.of(config.run.task).has_data else None
     for section, kind in SECTIONS.items():
+        if section == unused:
+            continue
         lines += ["", f"[{section}]"]
         for key, rule in rules_of(kind).items():
             if rule.saved:

@@ -222,11 +222,22 @@ def test_no_file_names_code_to_be_run(tmp_path, value):
 
 
 def test_the_task_of_a_run_is_the_one_that_was_named(tmp_path):
-    config = dataclasses.replace(Config(), run=dataclasses.replace(Config().run, task="mine.py"))
+    task = tmp_path / "mine.py"
+    task.write_text("class Model: ...")
+    config = dataclasses.replace(Config(), run=dataclasses.replace(Config().run, task=str(task)))
     write_config(config, tmp_path / "config.toml")
     assert "mine.py" not in (tmp_path / "config.toml").read_text()
     assert load_config(tmp_path / "config.toml") == Config()
-    assert load_config(tmp_path / "config.toml", "mine.py").run.task == "mine.py"
+    assert load_config(tmp_path / "config.toml", str(task)).run.task == str(task)
+
+
+def test_a_task_with_data_of_its_own_has_no_options_of_the_one_that_is_built_in(tmp_path):
+    task = tmp_path / "mine.py"
+    for content, said in (("class Model: ...", True), ("class Data: ...", False)):
+        task.write_text(content)
+        run = dataclasses.replace(Config().run, task=str(task))
+        text = dump_config(dataclasses.replace(Config(), run=run))
+        assert ("[task]" in text) == ("language = " in text) == said
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,13 @@ def other_value(value, rule):
         return next(choice for choice in rule.choices if choice != value)
     if isinstance(value, bool):
         return not value
-    return "/other" if rule.kind == "str" else value * 2 + 1 if rule.kind.startswith("int") else value * 1.5
+    return (
+        "/other"
+        if rule.kind == "str"
+        else value * 2 + 1
+        if rule.kind.startswith("int")
+        else value * 1.5
+    )
 
 
 def test_what_decides_utterances_batches_or_model_can_not_change(begun):
