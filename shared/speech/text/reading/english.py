@@ -28,6 +28,11 @@ _SIGNS = {
 }  # fmt: skip
 _ARTICLE = re.compile(r"\b(?:an?|per|every|each)\s+$", re.IGNORECASE)
 _WORD_AHEAD = re.compile(r"\s+[a-z]")
+_NOUN_OF_SIZE = re.compile(
+    r"\s+(?:fine|bill|ticket|fee|deal|tip|prize|grant|loan|check|note|gift|reward|bonus|citation|deposit"
+    r"|discount|donation|budget|bail|settlement|contract|investment|project|bond|award|coin|drive|disk"
+    r"|file|card|battery|monitor|screen|engine|motor|bottle|can|bag|box|race|run|walk|limit|zone)s?\b"
+)
 _NO_NOUN = re.compile(
     r"\s+(?:of|in|on|at|to|and|or|from|for|by|with|per|is|was|are|were|a|an|the|more|less|after|than"
     r"|away|ago|long|later|old|per|each|for)\b"
@@ -37,9 +42,9 @@ _NO_NOUN = re.compile(
 def rules(language: str) -> list[Rule]:
     """All of English, first things first; `language` tells how dates are written."""
     return [
-        Rule(addresses.EMAIL, _address),
-        Rule(addresses.WEB, _address),
-        Rule(addresses.BARE, _address),
+        Rule(addresses.EMAIL, _address, has_number=False),
+        Rule(addresses.WEB, _address, has_number=False),
+        Rule(addresses.BARE, _address, has_number=False),
         *_PHONES,
         *english_dates.calendar(day_first=language not in ("en", "en-us", "en-us-nyc")),
         *_MONEY,
@@ -84,11 +89,10 @@ def _magnitude(text: str | None) -> str:
 def _is_adjective(match: re.Match[str]) -> bool:
     """Whether it says of which size something is: "a $5 tip", "a 512 GB drive"."""
     after = match.string[match.end() :]
-    return bool(
-        _ARTICLE.search(match.string[: match.start()])
-        and _WORD_AHEAD.match(after)
-        and not _NO_NOUN.match(after)
-    )
+    if _NOUN_OF_SIZE.match(after):
+        return True
+    is_after_article = _ARTICLE.search(match.string[: match.start()]) and _WORD_AHEAD.match(after)
+    return bool(is_after_article and not _NO_NOUN.match(after))
 
 
 def _money(match: re.Match[str]) -> str:
@@ -97,7 +101,8 @@ def _money(match: re.Match[str]) -> str:
     minus = "minus " if sign else ""
     whole, _, cents = amount.partition(".")
     is_one = whole == "1" and not cents.strip("0") and not magnitude and not low
-    noun = currency.one if is_one or _is_adjective(match) else currency.many
+    is_size = _is_adjective(match) or match["dash"] == "-"
+    noun = currency.one if is_one or is_size else currency.many
     low = low and low.removesuffix(".00")
     begin = f"{low} to " if low else ""
     amount = amount.removesuffix(".00")
@@ -113,7 +118,9 @@ def _money(match: re.Match[str]) -> str:
 
 
 _SIGN_OF_MONEY = "|".join(sorted(map(re.escape, CURRENCIES), key=len, reverse=True))
-_MAGNITUDE = rf"(?:\s?(?P<magnitude>{'|'.join(sorted(MAGNITUDES, key=len, reverse=True))})\b)?"
+_MAGNITUDE = (
+    rf"(?:(?P<dash>\s?|-)(?P<magnitude>{'|'.join(sorted(MAGNITUDES, key=len, reverse=True))})\b)?"
+)
 _MONEY = [
     Rule(
         re.compile(
@@ -204,30 +211,44 @@ def _fraction_in_words(top: int, bottom: int) -> str | None:
 
 
 def _fraction(match: re.Match[str]) -> str | None:
-    whole, top, bottom = match[1], int(match[2]), int(match[3])
+    whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
     if (top, bottom) == (24, 7):
         return "24 7"
     if (top, bottom) == (9, 11):
         return "9 11"
-    words = _fraction_in_words(top, bottom)
-    if words is None:
-        return None
-    if not whole:
-        return words
-    return f"{whole.strip()} and {'a half' if bottom == 2 else words}"
+    return _mixed(match, whole, top, bottom)
 
 
 def _vulgar(match: re.Match[str]) -> str | None:
-    top, bottom = VULGAR[match[2]]
+    return _mixed(match, match["whole"], *VULGAR[match["sign"]])
+
+
+def _mixed(match: re.Match[str], whole: str | None, top: int, bottom: int) -> str | None:
+    """A whole number and a fraction, with the unit that follows."""
     words = _fraction_in_words(top, bottom)
-    if not match[1]:
+    if words is None:
+        return None
+    if whole:
+        words = f"{whole.strip()} and {'a half' if bottom == 2 else words}"
+    if not match["unit"]:
         return words
-    return f"{match[1].strip()} and {'a half' if bottom == 2 else words}"
+    unit = UNITS[match["unit"]]
+    return f"{words} {unit.many if whole else unit.one}" + kept_stop(match)
 
 
+_UNIT_AFTER = rf"(?:[\s-](?P<unit>{_UNIT})(?![\w/²³'’°])(?:\.(?!\w))?)?"
 _FRACTIONS = [
-    Rule(re.compile(rf"(?<![\w.,])(\d+\s?)?([{''.join(VULGAR)}])"), _vulgar),
-    Rule(re.compile(r"(?<![\w.,/-])(\d+ )?(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)"), _fraction),
+    Rule(
+        re.compile(rf"(?<![\w.,])(?P<whole>\d+\s?)?(?P<sign>[{''.join(VULGAR)}]){_UNIT_AFTER}"),
+        _vulgar,
+    ),
+    Rule(
+        re.compile(
+            r"(?<![\w.,/-])(?P<whole>\d+ )?(?P<top>\d{1,3})/(?P<bottom>\d{1,3})(?![\w/]|[.,]\d)"
+            + _UNIT_AFTER
+        ),
+        _fraction,
+    ),
 ]
 
 
@@ -268,11 +289,14 @@ def _large_ordinal(match: re.Match[str]) -> str | None:
 
 _PERIODS = "day|week|month|year|hour|night|person|minute|second|gallon|pound"
 _AMOUNT_BEFORE = re.compile(r"\d[\w.,]*(?: [a-z]+)?$")
+_PER_UNIT = ("lb", "kg", "oz", "gal", "sq ft", "ft", "mi", "hr", "yr", "mo", "wk", "min", "m²")
 
 
 def _per(match: re.Match[str]) -> str | None:
     """ "$100/day", "8 hrs/week"."""
-    return " per " if _AMOUNT_BEFORE.search(match.string[: match.start()]) else None
+    if not _AMOUNT_BEFORE.search(match.string[: match.start()]):
+        return None
+    return f" per {UNITS[match['unit']].one}" + kept_stop(match) if match["unit"] else " per "
 
 
 _NUMBERS = [
@@ -288,7 +312,7 @@ _NUMBERS = [
     Rule(re.compile(rf"(?<![\w.,/–-])({NUMBER})(\s?–\s?|-)({NUMBER})(?![\w/–-])"), _score),
     Rule(re.compile(r"(?<![\w&])#\s?(?=\d)"), lambda m: "number "),
     Rule(re.compile(r"(?<!\S)−(?=\d)"), lambda m: "minus "),
-    Rule(re.compile(rf"/(?=(?:{_PERIODS})\b)"), _per),
-    Rule(re.compile(r"\bw/o\b"), lambda m: "without"),
-    Rule(re.compile(r"\bw/(?=\s?[a-z])\s?"), lambda m: "with "),
+    Rule(re.compile(rf"/(?:(?=(?:{_PERIODS})\b)|(?P<unit>{'|'.join(_PER_UNIT)})(?!\w)\.?)"), _per),
+    Rule(re.compile(r"\bw/o\b"), lambda m: "without", has_number=False),
+    Rule(re.compile(r"\bw/(?=\s?[a-z])\s?"), lambda m: "with ", has_number=False),
 ]

@@ -9,6 +9,7 @@ from shared.speech.text.reading.full_stop import kept_stop
 from shared.speech.text.reading.reader import Rule
 
 _MONTH = "|".join(sorted(MONTH_NAMES, key=len, reverse=True))
+_SHORT_MONTHS = MONTH_NAMES.keys() - {way for name in MONTHS for way in (name, name.lower())}
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:1[0-9]\d\d|20\d\d)"
 _BEFORE_DATES = ("on", "by", "since", "until", "till", "before", "after", "due")
@@ -55,14 +56,22 @@ def calendar(day_first: bool) -> list[Rule]:
             _month_year,
         ),
         Rule(
-            re.compile(rf"\b({'|'.join(DAYS)})\b\.?\s?[–-]\s?({'|'.join(DAYS)})\b(?:\.(?!\w))?"),
+            re.compile(
+                rf"\b(?=[MTWFS])({'|'.join(DAYS)})\b\.?\s?[–-]\s?({'|'.join(DAYS)})\b(?:\.(?!\w))?"
+            ),
             _days,
+            has_number=False,
         ),
         Rule(
             re.compile(rf"\b({'|'.join(DAYS)})\.(?=[\s,;:)])|\b(Mon|Tues?|Wed|Thurs?|Fri)(?=, )"),
             _day,
+            has_number=False,
         ),
-        Rule(re.compile(rf"\b({'|'.join(set(MONTH_NAMES) - set(MONTHS))})\.(?!\w)"), _month),
+        Rule(
+            re.compile(r"\b([A-Za-z]{3,4})\.(?!\w)"),
+            _month,
+            has_number=False,
+        ),
         Rule(
             re.compile(
                 r"(?<![\w.,:/])(?P<hour>[01]?\d|2[0-4])[:.](?P<minute>[0-5]\d)(?::[0-5]\d)?"
@@ -105,7 +114,8 @@ def year_in_words(year: str) -> str:
 def _date(month: int, day: int, year: str | None) -> str | None:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
-    year = f"20{year}" if year and len(year) == 2 else year
+    if year and len(year) == 2:
+        year = f"{19 if int(year) >= 50 else 20}{year}"
     return f"{MONTHS[month - 1]} {ordinal(day)}" + (f", {year_in_words(year)}" if year else "")
 
 
@@ -141,8 +151,8 @@ def _day(match: re.Match[str]) -> str:
     return DAYS[match[1] or match[2]]
 
 
-def _month(match: re.Match[str]) -> str:
-    return MONTH_NAMES[match[1]] + kept_stop(match)
+def _month(match: re.Match[str]) -> str | None:
+    return MONTH_NAMES[match[1]] + kept_stop(match) if match[1] in _SHORT_MONTHS else None
 
 
 def _time(match: re.Match[str]) -> str | None:

@@ -15,6 +15,7 @@ from shared.speech.text.reading.english_words import (
     ONLY_WITH_STOP,
     RULERS,
     RULING,
+    STATES,
     TITLES,
 )
 from shared.speech.text.reading.full_stop import kept_stop
@@ -25,8 +26,13 @@ def _any(words: object) -> str:
     return "|".join(sorted(map(re.escape, words), key=len, reverse=True))  # type: ignore[call-overload]
 
 
-def _title(match: re.Match[str]) -> str:
-    return TITLES[match[1]]
+def _title(match: re.Match[str]) -> str | None:
+    return TITLES.get(match[1])
+
+
+def _state(match: re.Match[str]) -> str | None:
+    state = STATES.get(match[1])
+    return state and state + kept_stop(match)
 
 
 def _street(match: re.Match[str]) -> str:
@@ -34,12 +40,18 @@ def _street(match: re.Match[str]) -> str:
     return match["name"] + kind + kept_stop(match)
 
 
-def _before_number(match: re.Match[str]) -> str:
-    return f"{BEFORE_NUMBERS[match[1]]} {roman.value_of(match[2] or '') or match[2] or ''}"
+def _before_number(match: re.Match[str]) -> str | None:
+    words = BEFORE_NUMBERS.get(match[1])
+    return words and f"{words} {roman.value_of(match[2] or '') or match[2] or ''}"
 
 
-def _abbreviation(match: re.Match[str]) -> str:
-    return ABBREVIATIONS[match[1]] + kept_stop(match)
+def _abbreviation(match: re.Match[str]) -> str | None:
+    words = ABBREVIATIONS.get(match[1])
+    return words and words + kept_stop(match)
+
+
+def _bare(match: re.Match[str]) -> str | None:
+    return None if match[1] in ONLY_WITH_STOP else ABBREVIATIONS.get(match[1])
 
 
 def _lettered(match: re.Match[str]) -> str:
@@ -76,7 +88,7 @@ _SENTENCE_WORDS = (
     "A|An|And|As|At|But|By|For|From|He|Her|His|How|If|In|Is|It|Its|My|No|Now|On|One|Our|She|So|That|The"
     "|Their|Then|There|They|This|To|Turn|We|What|When|Where|Who|Why|With|You|Your"
 )
-RULES = [
+_RULES = [
     Rule(
         re.compile(
             rf"\b(?P<before>(?P<title>{'|'.join(RULING)})? ?)\b(?P<name>[A-Za-z][a-z]+) "
@@ -86,7 +98,7 @@ RULES = [
     ),
     Rule(re.compile(r"\b[IVX]{2,}\b(?! (?:drip|line|bag|fluid))"), _bare_roman),
     Rule(re.compile(rf"\b({_any(LETTERED)})\b(?!\.\w)\.?"), _lettered),
-    Rule(re.compile(rf"\b({_any(BEFORE_NUMBERS)})\. ?(?:(?=\d)|([IVX]+)\b)"), _before_number),
+    Rule(re.compile(r"\b([A-Za-z]{1,5})\. ?(?:(?=\d)|([IVX]+)\b)"), _before_number),
     Rule(
         re.compile(
             r"(?P<name>\b(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th)) )(?P<kind>St|Dr)\."
@@ -94,10 +106,11 @@ RULES = [
         ),
         _street,
     ),
-    Rule(re.compile(rf"\b({_any(TITLES)})\.(?= (?:[A-Z]\.|[A-Z][a-z]))"), _title),
-    Rule(re.compile(rf"\b({_any(ABBREVIATIONS)})\.(?!\w)"), _abbreviation),
-    Rule(
-        re.compile(rf"\b({_any(set(ABBREVIATIONS) - ONLY_WITH_STOP)})\b(?![.'’-])"), _abbreviation
-    ),
-    Rule(re.compile(rf"\b({_any(ACRONYMS)})\b"), lambda match: ACRONYMS[match[1]]),
+    Rule(re.compile(r"(?<=[a-z], )([A-Z][a-z]+)\.(?!\w)"), _state),
+    Rule(re.compile(r"\b([A-Z][a-z]+)\.(?= (?:[A-Z]\.|[A-Z][a-z]|\d+(?:st|nd|rd|th)\b))"), _title),
+    Rule(re.compile(r"\b([A-Za-z]+)\.(?!\w)"), _abbreviation),
+    Rule(re.compile(r"\b([A-Za-z]{2,6})\b(?![.'’-])"), _bare),
+    Rule(re.compile(r"\b[A-Z]{2,5}\b"), lambda match: ACRONYMS.get(match.group())),
 ]
+
+RULES = [rule._replace(has_number=False) for rule in _RULES]

@@ -71,7 +71,18 @@ ONLY_WITH_STOP = frozenset(
 )  # fmt: skip
 LETTERED = {"i.e": "that is", "Ph.D": "PhD", "a.k.a": "also known as"}
 # Acronyms that espeak-ng spells, and people read.
-ACRONYMS = {"RAM": "ram", "PIN": "pin"}
+ACRONYMS = {"RAM": "ram", "PIN": "pin", "WWI": "World War 1", "WWII": "World War 2"}
+# Behind a town: "Norfolk, Va."
+STATES = {
+    "Ala": "Alabama", "Ariz": "Arizona", "Ark": "Arkansas", "Calif": "California",
+    "Colo": "Colorado", "Conn": "Connecticut", "Del": "Delaware", "Fla": "Florida",
+    "Ga": "Georgia", "Ill": "Illinois", "Ind": "Indiana", "Kan": "Kansas", "Ky": "Kentucky",
+    "La": "Louisiana", "Mass": "Massachusetts", "Md": "Maryland", "Mich": "Michigan",
+    "Minn": "Minnesota", "Miss": "Mississippi", "Mo": "Missouri", "Mont": "Montana",
+    "Neb": "Nebraska", "Nev": "Nevada", "Okla": "Oklahoma", "Ore": "Oregon", "Pa": "Pennsylvania",
+    "Tenn": "Tennessee", "Tex": "Texas", "Va": "Virginia", "Vt": "Vermont", "Wash": "Washington",
+    "Wis": "Wisconsin", "Wyo": "Wyoming",
+}  # fmt: skip
 
 
 class Unit(NamedTuple):

@@ -33,9 +33,9 @@ _SIGNS = {
 def rules(language: str) -> list[Rule]:
     """All of German, first things first."""
     return [
-        Rule(addresses.EMAIL, _address),
-        Rule(addresses.WEB, _address),
-        Rule(addresses.BARE, _address),
+        Rule(addresses.EMAIL, _address, has_number=False),
+        Rule(addresses.WEB, _address, has_number=False),
+        Rule(addresses.BARE, _address, has_number=False),
         *_PHONES,
         *german_dates.RULES,
         *_MONEY,
@@ -178,35 +178,71 @@ def _in_words(number: int) -> str:
     return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)
 
 
-def _fraction(top: int, bottom: int) -> str | None:
+_NOUN = re.compile(r" ([^\W\d_]+)")
+_NEUTER = re.compile(
+    r"(?:[Gg]ramm|Pfund|Kilo|Jahr|Glas|Stück|Dutzend|byte|Byte|Bund|Blech|Päckchen|Brot)$"
+)
+_MASCULINE = re.compile(
+    r"(?:[Mm]eter|[Ll]iter|löffel|Tag|Monat|Becher|Bund|Apfel|Würfel|Teil|Kopf)$"
+)
+
+
+def _half(noun: str) -> str:
+    """ "ein halber Liter", "eine halbe Stunde", and "ein halb" where nobody knows."""
+    if _MASCULINE.search(noun):
+        return "ein halber"
+    if _NEUTER.search(noun):
+        return "ein halbes"
+    return "eine halbe" if is_feminine(noun) else "ein halb"
+
+
+def _fraction(top: int, bottom: int, noun: str = "") -> str | None:
     name = FRACTIONS.get(bottom)
     if name is None or not 0 < top < bottom:
         return None
+    if (top, bottom) == (1, 2):
+        return _half(noun)
     return f"ein {name}" if top == 1 else f"{_in_words(top)} {name}"
 
 
 def _slash(match: re.Match[str]) -> str | None:
-    whole, top, bottom = match[1], int(match[2]), int(match[3])
-    if (top, bottom) == (24, 7):
-        return "24 7"
-    return _mixed(whole, top, bottom)
+    top, bottom = int(match["top"]), int(match["bottom"])
+    return "24 7" if (top, bottom) == (24, 7) else _mixed(match, top, bottom)
 
 
-def _mixed(whole: str | None, top: int, bottom: int) -> str | None:
-    words = _fraction(top, bottom)
-    if not whole or words is None:
+def _vulgar(match: re.Match[str]) -> str | None:
+    return _mixed(match, *VULGAR[match["sign"]])
+
+
+def _mixed(match: re.Match[str], top: int, bottom: int) -> str | None:
+    """A whole number and a fraction, with the unit that follows."""
+    whole, unit = match["whole"], UNITS.get(match["unit"] or "")
+    ahead = _NOUN.match(match.string, match.end())
+    noun = unit.one.partition(" ")[2] if unit else ahead[1] if ahead else ""
+    words = _fraction(top, bottom, noun)
+    if words is None:
+        return None
+    if whole:
+        is_half = (top, bottom) == (1, 2)
+        words = f"{_in_words(int(whole))}einhalb" if is_half else f"{whole.strip()} {words}"
+    if not unit:
         return words
-    if (top, bottom) == (1, 2):
-        return f"{_in_words(int(whole))}einhalb"
-    return f"{whole.strip()} {words}"
+    return f"{words} {unit.many if whole else noun}" + at_the_end(match)
 
 
+_UNIT_AFTER = rf"(?:\s(?P<unit>{_UNIT})(?![\w/²³'’°])(?:\.(?!\w))?)?"
 _FRACTIONS = [
     Rule(
-        re.compile(rf"(?<![\w.,])(\d+\s?)?([{''.join(VULGAR)}])"),
-        lambda match: _mixed(match[1], *VULGAR[match[2]]),
+        re.compile(rf"(?<![\w.,])(?P<whole>\d+\s?)?(?P<sign>[{''.join(VULGAR)}]){_UNIT_AFTER}"),
+        _vulgar,
     ),
-    Rule(re.compile(r"(?<![\w.,/-])(\d+ )?(\d{1,3})/(\d{1,3})(?![\w/]|[.,]\d)"), _slash),
+    Rule(
+        re.compile(
+            r"(?<![\w.,/-])(?P<whole>\d+ )?(?P<top>\d{1,3})/(?P<bottom>\d{1,3})(?![\w/]|[.,]\d)"
+            + _UNIT_AFTER
+        ),
+        _slash,
+    ),
 ]
 
 
@@ -215,7 +251,6 @@ _LABEL = re.compile(
     r"|Spieltag|Abschnitt|Punkt|Aufgabe|Frage|Test|Block|Halle|Tor|Ausgabe|Phase|Level|Stock|Raum|Version"
     r"|Abbildung|Tabelle|Folge|Staffel|Artikel|Absatz|Paragraf|Nr\.|Lektion|Übung|Regel|Schritt) $"
 )
-_NOUN = re.compile(r" ([^\W\d_]+)")
 
 
 def _article(match: re.Match[str]) -> str | None:
@@ -236,6 +271,8 @@ _NUMBERS = [
     Rule(re.compile(r"(?<![^\s(„\"])1(?= [A-ZÄÖÜ][a-zäöüß]+)"), _article),
     Rule(re.compile(r"(?<!\S)−(?=\d)"), lambda m: "minus "),
     Rule(re.compile(r"(?<![\w&])#\s?(?=\d)"), lambda m: "Nummer "),
+    Rule(re.compile(r"(?<=\d),(?:-|–|—)+(?!\d)"), lambda m: " Euro"),
+    Rule(re.compile(r"(?<=\d) J\.(?!\w)"), lambda m: " Jahre" + at_the_end(m)),
     Rule(re.compile(r"§§\s?(?=\d)"), lambda m: "Paragrafen "),
     Rule(
         re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w.]\d)"),

@@ -10,7 +10,7 @@ from shared.speech.text.reading.german_words import DAYS, MONTH_NAMES, MONTHS
 from shared.speech.text.reading.reader import Rule
 
 _MONTH = "|".join(sorted(MONTH_NAMES, key=len, reverse=True))
-_SHORT_MONTH = "|".join(sorted(set(MONTH_NAMES) - set(MONTHS), key=len, reverse=True))
+_SHORT_MONTHS = MONTH_NAMES.keys() - set(MONTHS) - {each.lower() for each in MONTHS}
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _DAYS = "|".join(DAYS)
 _START = r"(?<![\w.,/:-])"
@@ -29,7 +29,8 @@ def _numbers(match: re.Match[str]) -> str | None:
     if not (1 <= day <= 31 and 1 <= month <= 12):
         return None
     ending = ending_of(match.string[: match.start()])
-    year = f"20{year}" if len(year) == 2 else year
+    if len(year) == 2:
+        year = f"{19 if int(year) >= 50 else 20}{year}"
     said = f"{in_words(day, ending)} {in_words(month, ending)} {year_in_words(year)}"
     return said.rstrip() + at_the_end(match)
 
@@ -47,8 +48,8 @@ def _month_year(match: re.Match[str]) -> str:
     return f"{MONTH_NAMES[match[1]]} {year_in_words(match[2])}"
 
 
-def _month(match: re.Match[str]) -> str:
-    return MONTH_NAMES[match[1]] + at_the_end(match)
+def _month(match: re.Match[str]) -> str | None:
+    return MONTH_NAMES[match[1]] + at_the_end(match) if match[1] in _SHORT_MONTHS else None
 
 
 def _days(match: re.Match[str]) -> str:
@@ -125,10 +126,14 @@ RULES = [
         _day_month,
     ),
     Rule(re.compile(rf"\b({_MONTH})\b\.? (1[1-9]\d\d|20\d\d)(?![\w:/]|[.,]\d)"), _month_year),
-    Rule(re.compile(rf"\b({_SHORT_MONTH})\.(?!\w)"), _month),
-    Rule(re.compile(rf"\b({_DAYS})\b\.?\s?([–—+&-]|bis|u\.|und)\s?({_DAYS})\b\.?(?![\w])"), _days),
-    Rule(re.compile(rf"(?<=\bam )({_DAYS})\.(?! [A-ZÄÖÜ][a-zäöü])"), _day),
-    Rule(re.compile(rf"\b({_DAYS})(?:\.,|\.(?= \d)|(?=,? \d\d?[.:]))"), _day),
+    Rule(re.compile(r"\b([A-Za-zä]{3,5})\.(?!\w)"), _month, has_number=False),
+    Rule(
+        re.compile(rf"\b({_DAYS})\b\.?\s?([–—+&-]|bis|u\.|und)\s?({_DAYS})\b\.?(?![\w])"),
+        _days,
+        has_number=False,
+    ),
+    Rule(re.compile(rf"(?<=\bam )({_DAYS})\.(?! [A-ZÄÖÜ][a-zäöü])"), _day, has_number=False),
+    Rule(re.compile(rf"\b({_DAYS})(?:\.,|\.(?= \d)|(?=,? \d\d?[.:]))"), _day, has_number=False),
     Rule(
         re.compile(
             rf"{_START}(?P<hour>{_HOUR})(?:[:.](?P<minute>{_MINUTE}))?{_DASH}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from shared.speech.text.reading import roman
 from shared.speech.text.reading.full_stop import at_the_end
@@ -18,11 +17,6 @@ from shared.speech.text.reading.german_words import (
     RULERS,
 )
 from shared.speech.text.reading.reader import Rule
-
-
-def _any(words: Iterable[str]) -> str:
-    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-
 
 # What "z.B." and "z. B." are looked up by.
 _LETTERED = {"".join(short.split()): words for short, words in LETTERED.items()}
@@ -40,20 +34,26 @@ def _lettered(match: re.Match[str]) -> str:
     return _LETTERED["".join(match[1].split())] + at_the_end(match)
 
 
-def _before_word(match: re.Match[str]) -> str:
-    return BEFORE_WORDS[match[1]] + (" " if match.string[match.end() :][:1].isdigit() else "")
+def _before_word(match: re.Match[str]) -> str | None:
+    words = BEFORE_WORDS.get(match[1])
+    return words and words + (" " if match.string[match.end() :][:1].isdigit() else "")
 
 
-def _abbreviation(match: re.Match[str]) -> str:
-    return ABBREVIATIONS[match[1]] + at_the_end(match)
+def _abbreviation(match: re.Match[str]) -> str | None:
+    words = ABBREVIATIONS.get(match[1])
+    return words and words + at_the_end(match)
+
+
+def _bare(match: re.Match[str]) -> str | None:
+    return None if match[1] in ONLY_WITH_STOP else ABBREVIATIONS.get(match[1])
 
 
 def _street(match: re.Match[str]) -> str:
-    return f"{match[1]}straße" + at_the_end(match)
+    return "straße" + at_the_end(match)
 
 
 def _number(match: re.Match[str]) -> str:
-    return f"{match[1]}nummer "
+    return "nummer "
 
 
 def _page(match: re.Match[str]) -> str:
@@ -86,7 +86,7 @@ def _bare_roman(match: re.Match[str]) -> str | None:
     return str(value) if value and match[1] not in ("XX", "XXX") else None
 
 
-RULES = [
+_RULES = [
     Rule(
         re.compile(
             rf"\b(?P<name>[A-ZÄÖÜ][a-zäöüß]+) (?P<numeral>{roman.NUMERAL})\b(?P<stop>\.?)(?!\w)"
@@ -94,17 +94,19 @@ RULES = [
         _roman,
     ),
     Rule(re.compile(r"\b([IVX]{2,})\b(?!\.)"), _bare_roman),
-    Rule(re.compile(rf"(?<!\w)({_LETTERED_PATTERN})(?!\w)"), _lettered),
+    Rule(re.compile(rf"(?<!\w)(?=\w\.)({_LETTERED_PATTERN})(?!\w)"), _lettered),
     Rule(re.compile(r"\b(SS?)\. ?(?=\d)"), _page),
-    Rule(re.compile(r"\b(\w*[a-zäöüß])nr\. ?(?=\d)"), _number),
+    Rule(re.compile(r"(?<=[a-zäöüß])nr\. ?(?=\d)"), _number),
     Rule(
         re.compile(r"\bNr\. ([IVX]+)\b"),
         lambda match: f"Nummer {roman.value_of(match[1]) or match[1]}",
     ),
     Rule(re.compile(r"(?<=\d) ff?\.(?!\w)"), lambda match: " folgende" + at_the_end(match)),
-    Rule(re.compile(rf"\b({_any(BEFORE_WORDS)})\.(?=\s?\S)"), _before_word),
-    Rule(re.compile(r"\b(\w*[a-zäöüß])-?str\.(?!\w)"), _street),
-    Rule(re.compile(rf"\b({_any(ABBREVIATIONS)})\.(?!\w)"), _abbreviation),
-    Rule(re.compile(rf"\b({_any(set(ABBREVIATIONS) - ONLY_WITH_STOP)})\b(?![.-])"), _abbreviation),
-    Rule(re.compile(rf"\b({_any(ACRONYMS)})\b"), lambda match: ACRONYMS[match[1]]),
+    Rule(re.compile(r"\b([^\W\d_]+)\.(?=\s?\S)"), _before_word),
+    Rule(re.compile(r"(?<=[a-zäöüß])-?str\.(?!\w)"), _street),
+    Rule(re.compile(r"\b([^\W\d_]+)\.(?!\w)"), _abbreviation),
+    Rule(re.compile(r"\b([^\W\d_]{2,7})\b(?![.-])"), _bare),
+    Rule(re.compile(r"\b[A-ZÄÖÜ]{2,5}\b"), lambda match: ACRONYMS.get(match.group())),
 ]
+
+RULES = [rule._replace(has_number=False) for rule in _RULES]

@@ -30,7 +30,7 @@ _FEMININE_END = re.compile(
 _FEMININE_NOT = words("Name Junge Kollege Kunde Ende Auge Interesse Ergebnisse")
 # After these, every gender and case but the plainest has "-en".
 _WEAK_EN = words(
-    "am im vom zum beim dem den des zur einem einen einer eines jedem jeden meinem meinen meiner "
+    "am im vom von zum beim dem den des zur einem einen einer eines jedem jeden meinem meinen meiner "
     "seinem seinen seiner ihrem ihren ihrer unserem unseren unserer eurem euren eurer deinem deinen "
     "deiner keinem keinen keiner diesem diesen dieser allen bis ab seit vom nach vor um aufm überm "
     "unterm hinterm beiden"
@@ -106,10 +106,9 @@ def _ordinal(match: re.Match[str]) -> str:
 
 def _roman(match: re.Match[str]) -> str | None:
     """ "im II. Weltkrieg"."""
-    value = roman.value_of(match["numeral"])
+    value, begin = roman.value_of(match["numeral"]), match.start("numeral")
     if not value:
         return None
-    begin = match.start("numeral")
     noun = _NOUN_AHEAD.match(match.string, match.end())
     ending = ending_of(match.string[:begin], noun[1] if noun else "")
     return match.string[match.start() : begin] + in_words(value, ending)
@@ -126,8 +125,12 @@ RULES = [
     Rule(re.compile(rf"{_NUMBER}(?=\s+(?:{_NOUNS}|{'|'.join(MONTH_NAMES)})\b)"), _ordinal),
     Rule(re.compile(rf"\b(?i:{_ARTICLES})\s+{_NUMBER}(?=\s+[^\W\d_]{{2,}})"), _ordinal),
     Rule(
-        re.compile(rf"\b(?i:{_ARTICLES})\s+(?P<numeral>[IVX]+)\.(?=\s+[A-ZÄÖÜ][a-zäöü])"),
+        re.compile(
+            rf"\b(?=\w+\s+[IVX]+\.)(?i:{_ARTICLES})\s+"
+            r"(?P<numeral>[IVX]+)\.(?=\s+[A-ZÄÖÜ][a-zäöü])"
+        ),
         _roman,
+        has_number=False,
     ),
     # "vom 2. bis zum 15.", "der 1., 2. und 3. Platz"
     Rule(re.compile(rf"{_NUMBER}(?=,? (?:und|oder|bis|–) |, \d{{1,3}}\.)"), _ordinal),

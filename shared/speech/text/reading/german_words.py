@@ -64,13 +64,13 @@ ABBREVIATIONS = {
     "Bhf": "Bahnhof", "Wdh": "Wiederholung", "Adr": "Adresse", "Wo": "Wochen", "Fa": "Firma",
     "Fam": "Familie", "Betr": "Betreff", "Temp": "Temperatur", "Jg": "Jahrgang", "Zi": "Zimmer",
     "MwSt": "Mehrwertsteuer", "Mwst": "Mehrwertsteuer", "Bsp": "Beispiel", "Pkt": "Punkt",
-    "Forts": "Fortsetzung", "Einw": "Einwohner", "Mitgl": "Mitglieder", "versch": "verschiedene",
+    "Forts": "Fortsetzung", "Einw": "Einwohner", "Mitgl": "Mitglieder", "Whg": "Wohnung", "erm": "ermäßigt", "Erm": "Ermäßigt", "versch": "verschiedene",
     "jährl": "jährlich", "monatl": "monatlich", "tägl": "täglich", "vorm": "vormittags",
     "nachm": "nachmittags", "abds": "abends", "entspr": "entsprechend", "erw": "erwachsen",
 }  # fmt: skip
 ONLY_WITH_STOP = frozenset(
     {"Pl", "Min", "Wo", "Fa", "Fam", "Temp", "Adr", "Std", "Sek", "Str", "Zi", "vorm", "erw",
-     "versch", "Tel", "Jg", "Pkt", "Bsp", "Jh", "Betr", "Forts", "Einw", "Mitgl", "entspr"}
+     "versch", "Tel", "Jg", "Pkt", "Bsp", "Jh", "Betr", "Forts", "Einw", "Mitgl", "entspr", "erm", "Erm"}
 )  # fmt: skip
 ACRONYMS = {"UNO": "Uno", "PIN": "Pin", "TÜV": "Tüf"}
 
@@ -111,7 +111,7 @@ UNITS = {
     **_metric("A", "Ampere", "m"),
     **_metric("B", "Byte", "kMGT"),
     **_metric("Pa", "Pascal", "khM"),
-    **_metric("J", "Joule", "kM"),
+    "kJ": Unit("ein Kilojoule", "Kilojoule"),
     **_metric("Hz", "Hertz", "kMG"),
     "kbit": GermanUnit("ein Kilobit", "Kilobit"),
     "KB": GermanUnit("ein Kilobyte", "Kilobyte"), "dB": GermanUnit("ein Dezibel", "Dezibel"),

@@ -14,17 +14,21 @@ from typing import NamedTuple
 
 # What the rules make of a text is part of the index of every corpus with a text that they change.
 # It is to be counted up with any rule that makes another text of it.
-VERSION = 1
+VERSION = 2
 
 # Language, as espeak-ng names it, to the module in this folder that holds its rules.
 _MODULES = {"en": "english", "de": "german"}
 
 
 class Rule(NamedTuple):
-    """What is looked for, and what is said instead; None leaves what was found as it is."""
+    """What is looked for, and what is said instead; None leaves what was found as it is.
+
+    Most have a number in them, and are not tried on a text that has none.
+    """
 
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
+    has_number: bool = True
 
 
 def words(text: str) -> frozenset[str]:
@@ -37,6 +41,7 @@ class Reader:
 
     def __init__(self, rules: list[Rule]):
         self._rules = rules
+        self._without_number = [rule for rule in rules if not rule.has_number]
 
     def read(self, text: str) -> str:
         """The text in words. Where two rules begin at one place, the first of them counts."""
@@ -47,7 +52,9 @@ class Reader:
         return "".join([*said, text[done:]])
 
     def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        ahead = {rule: self._next(rule, text, 0) for rule in self._rules}
+        has_number = any(map(str.isnumeric, text))
+        rules = self._rules if has_number else self._without_number
+        ahead = {rule: self._next(rule, text, 0) for rule in rules}
         while found := [each for each in ahead.values() if each]:
             begin, end, words = min(found, key=lambda each: each[0])
             yield begin, end, words
