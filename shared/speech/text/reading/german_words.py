@@ -111,7 +111,7 @@ UNITS = {
     **_metric("A", "Ampere", "m"),
     **_metric("B", "Byte", "kMGT"),
     **_metric("Pa", "Pascal", "khM"),
-    "kJ": Unit("ein Kilojoule", "Kilojoule"),
+    "kJ": GermanUnit("ein Kilojoule", "Kilojoule"),
     **_metric("Hz", "Hertz", "kMG"),
     "kbit": GermanUnit("ein Kilobit", "Kilobit"),
     "KB": GermanUnit("ein Kilobyte", "Kilobyte"), "dB": GermanUnit("ein Dezibel", "Dezibel"),
