@@ -49,7 +49,7 @@ WORDS_OF_COMMENTS = {
     "speakers", "utterance", "utterances", "vocoder", "vocoders", "spectrogram", "waveform", "hertz",
 }  # fmt: skip
 # Names that others gave to what is meant in general.
-NOT_OURS = {"tf.summary.audio"}
+NOT_OURS = {"tf.summary.audio", "event.duration_ps"}
 
 
 def words_of(name: str) -> set[str]:

@@ -16,6 +16,7 @@ from data_worker.batches.batch_filler import BatchFiller
 from data_worker.batches.cache import NoCache
 from data_worker.batches.reading import make_loader
 from shared.devices.device_facts import device_facts
+from shared.devices.gpus import first_time_s
 from shared.errors import ProtocolError, TandemError
 from shared.plan.index import Index
 from shared.plan.plan import FILLER
@@ -98,7 +99,7 @@ def _send(socket: ClientSocket, hello: messages.Hello, arrays: dict[str, np.ndar
     """Introduce itself, send the arrays as a batch, and stay until the other side has them."""
     try:
         socket.send(hello)
-        until_s = time.monotonic() + _ANSWER_DEADLINE_S
+        until_s = time.monotonic() + first_time_s(_ANSWER_DEADLINE_S)
         while time.monotonic() < until_s:
             socket.socket.poll(250)
             for received in socket.receive_waiting():

@@ -28,7 +28,7 @@ from shared.plan.plan import FILLER, BatchPlan
 from shared.plan.plan_of_run import example_of_row
 from shared.task import Companion
 from shared.task.users_file import line_in_stack, line_of
-from shared.worker.check_lines import check_main, passed
+from shared.worker.checking import check_main, passed
 from shared.worker.start import fix_gpu, open_run, start_tensorflow, worker_parser
 
 _MOST_ROWS_ALONE = 4

@@ -47,7 +47,7 @@ def prepare(
         with make_pool() as pool:
             examined = examine(data, pool, progress)
             refuse_unusable(examined, config.data, data.side)
-            index = _build_index(data, examined, pool, progress)
+            index = build_index(data, examined, pool, progress)
         index_cache.keep(folder, key, index)
     index = dataclasses.replace(index, preparation=index.preparation | {"cached": is_known})
     index.save(out_path)
@@ -71,7 +71,8 @@ def _cache_facts(data: DataSet) -> dict:
     }
 
 
-def _build_index(data: DataSet, examined: Examined, pool: CarefulPool, progress: Progress) -> Index:
+def build_index(data: DataSet, examined: Examined, pool: CarefulPool, progress: Progress) -> Index:
+    """The index of a data set whose examples were looked at."""
     examples, seen, roots = examined.examples, examined.seen, data.roots
     split = split_of(examples, data.config)
     corpus = data.side.corpus(

@@ -17,6 +17,7 @@ import zmq
 
 from shared.config.settings import Config
 from shared.devices.device_facts import device_facts
+from shared.devices.gpus import first_time_s
 from shared.errors import ProtocolError, TandemError
 from shared.plan.index import Index
 from shared.plan.plan_of_run import plan_of
@@ -144,7 +145,7 @@ def _arrival(tf: ModuleType, device: str, endpoint: str, run_id: str) -> Arrived
 
 
 def _receive(socket: ServerSocket) -> tuple[bytes, messages.BatchReady]:
-    until_s = time.monotonic() + _ARRIVAL_DEADLINE_S
+    until_s = time.monotonic() + first_time_s(_ARRIVAL_DEADLINE_S)
     while time.monotonic() < until_s:
         socket.socket.poll(250)
         for peer, received in socket.receive_waiting():

@@ -7,13 +7,11 @@ Measures what a run's own parts can do when they don't overlap: batch and step i
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from shared.clock import machine_s
 from shared.config.settings import Config
@@ -35,9 +33,11 @@ from shared.worker.start import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from model_worker.checks.measuring_session import MeasuringSession
     from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
-    from model_worker.stream.receiver import Receiver
     from model_worker.training.step import TrainStep
+
+    _MakeSession = Callable[[Config], MeasuringSession]
 
 WHAT = ("sequential", "data", "model")
 _STARTING_DEADLINE_S = 1800.0
@@ -48,28 +48,6 @@ _WAIT_EVERY_STEPS = 5  # for the device, as a run does when it logs
 # Batches that stay on the device for the model's own pace: as many as a queue would hold.
 _MOST_KEPT, _MOST_KEPT_BYTES = 50, 512 << 20
 
-
-class _Session(Protocol):
-    """The parts of a training session, made the same way, without its loop."""
-
-    def make_step(self) -> TrainStep: ...
-
-    def stream(self) -> AbstractContextManager[tuple[Receiver, DevicePrefetch]]:
-        """The batches of the run from the first on, on the device, and their receiver."""
-        ...
-
-    @property
-    def unit(self) -> str: ...
-
-    def amount_of(self, arrays: dict[str, np.ndarray]) -> float: ...
-
-    def has_new_share(self) -> bool: ...
-
-    @property
-    def busy_share(self) -> float | None: ...
-
-
-_MakeSession = Callable[[Config], _Session]
 _ShouldStop = Callable[[], bool]
 
 
@@ -107,46 +85,9 @@ def _session_maker(
     should_stop: StopFlag,
 ) -> _MakeSession:
     # Imports TensorFlow, whose device had to be settled first.
-    from model_worker.model_process import Session
-    from model_worker.stream.device_prefetch import DevicePrefetch
+    from model_worker.checks.measuring_session import MeasuringSession
 
-    class PaceSession(Session):
-        def make_step(self) -> TrainStep:
-            import tensorflow as tf
-
-            self._seed()
-            with tf.device(self._device):
-                step = self._make_step(self._build_model())
-            step.warm_up()
-            return step
-
-        @contextlib.contextmanager
-        def stream(self) -> Iterator[tuple[Receiver, DevicePrefetch]]:
-            end = self._plan.layout.num_stream_batches
-            receiver = self._make_receiver(0, end, self._known_exclusions(None))
-            receiver.start()
-            prefetch = DevicePrefetch(receiver.queue, self._device, hash_arrays=False)
-            try:
-                yield receiver, prefetch
-            finally:
-                prefetch.close()
-                receiver.stop("")  # the data process stays, warm, for the next measurement
-
-        @property
-        def unit(self) -> str:
-            return self._task.unit
-
-        def amount_of(self, arrays: dict[str, np.ndarray]) -> float:
-            return self._task.amount(arrays).real
-
-        def has_new_share(self) -> bool:
-            return self._busy.sample()
-
-        @property
-        def busy_share(self) -> float | None:
-            return self._busy.share
-
-    return lambda config: PaceSession(
+    return lambda config: MeasuringSession(
         run=run,
         config=config,
         endpoint=endpoint,
@@ -204,7 +145,9 @@ def _measure(
         reporter.tell(Pace("model", meter.pace()))
 
 
-def _warm_up(session: _Session, step: TrainStep, num_shapes: int, should_stop: _ShouldStop) -> None:
+def _warm_up(
+    session: MeasuringSession, step: TrainStep, num_shapes: int, should_stop: _ShouldStop
+) -> None:
     """The first batch of a shape costs both sides more than all that follow: pay that now."""
     with session.stream() as (receiver, prefetch):
         num_done, most = 0, WARM_UP_BATCHES_PER_SHAPE * num_shapes
@@ -226,7 +169,7 @@ def _batches(
 
 
 def _note(
-    meter: PaceMeter, arrays: dict[str, np.ndarray], session: _Session, reporter: Reporter
+    meter: PaceMeter, arrays: dict[str, np.ndarray], session: MeasuringSession, reporter: Reporter
 ) -> None:
     if session.has_new_share():
         if session.busy_share is not None:

@@ -19,7 +19,7 @@ from shared.errors import TaskError
 from shared.plan.index import Index
 from shared.task.registry import Task
 from shared.task.users_file import line_of
-from shared.worker.check_lines import check_main, passed, remark
+from shared.worker.checking import check_main, passed, remark
 from shared.worker.start import fix_gpu, open_run, start_tensorflow, worker_parser
 
 _RATE, _EMA_DECAY = 1e-3, 0.9

@@ -38,6 +38,7 @@ class SpeechModel(ModelSide):
     judged_by = "mel"
     judged_in_words = "mel error"
     parts = losses.PARTS
+    measured_at = (640, 96)
 
     def build(self, facts: Facts) -> keras.Model:
         index = facts.index

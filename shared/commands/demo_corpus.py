@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from shared.errors import TandemError
-from shared.launching.places import child_environment
+from shared.worker.child_environment import child_environment
 from shared.worker.foreground import WRONG
 
 

@@ -21,8 +21,8 @@ from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, choose_gpus, list_gpus
 from shared.devices.precision import check_precision
 from shared.errors import InputError
+from shared.launching.batch_size import with_batch_size
 from shared.launching.event_hook import words_of
-from shared.launching.memory_child import with_batch_size
 from shared.launching.moved_data import is_same_data
 from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.run_record import RunRecord, View
@@ -109,7 +109,7 @@ def _run_one(config: Config, started_s: float) -> RunResult:
         check_init_from(config)
         config.task.check()
     _announce(config, placement)
-    for remark in remarks(gpus, placement):
+    for remark in remarks(gpus, placement, config.run.data_workers):
         say_plainly(f"⚠️  {remark}")
     directory.create()
     lock = directory.lock("launcher")

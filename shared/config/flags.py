@@ -47,6 +47,25 @@ def refuse_command(word: str, commands: Iterable[str]) -> NoReturn:
     raise ConfigError(f"Unknown command {word}.{nearest(word, commands)} Try --help.")
 
 
+OF_THIS_MACHINE = "here"  # of --gpu-memory, where it has no number
+
+
+def memory_named(text: str | None) -> int | str | None:
+    """Of a --gpu-memory: megabytes, OF_THIS_MACHINE, or None where it was not given.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if text is None or text == OF_THIS_MACHINE:
+        return text
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000_000:
+        raise ConfigError(
+            f"--gpu-memory: found {text!r}; expected megabytes, such as 12288, or nothing for the "
+            "GPU of this machine."
+        )
+    return int(text)
+
+
 def number_of_fake_gpus(text: str) -> int:
     """Of a --fake-gpus that a command reads by itself, by the rule of the option."""
     return _parsed(rules_of(RunConfig)["fake_gpus"], "--fake-gpus", text)

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from shared.console.memory_text import memory_lines
 from shared.devices.words import share_in_words
 from shared.diagnosis.bench_advice import limit_of
 from shared.diagnosis.steadiness import steadiness
@@ -61,6 +62,9 @@ def table_of(found: dict) -> Iterator[str]:
             f"(batches alone {data:.0f}, steps alone {model:.0f})"
         )
     yield ""
+    if found["memory"] is not None:
+        yield from memory_lines(found["memory"])
+        yield ""
     for reason in found["advice"]["why"]:
         yield f"   {reason}"
     flags = shlex.join(found["advice"]["flags"])

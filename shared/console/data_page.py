@@ -6,6 +6,7 @@ import time
 
 from matplotlib.figure import Figure
 
+from shared.console.memory_text import PREDICTED, heading, table_of_memory
 from shared.console.page import facts, folded, page, panel, paragraph, section, table, text
 from shared.console.pictures import MODEL, bars, draw, plain_ticks
 
@@ -23,6 +24,7 @@ def data_page(findings: dict) -> str:
             _lengths(summary),
             _outliers(summary),
             _suggestion(summary["suggestion"]),
+            _memory(summary["memory"]),
             _speakers(summary["speakers"]),
             _symbols(summary),
         ]
@@ -140,6 +142,13 @@ def _suggestion(suggestion: dict) -> str:
         ),
         buckets,
     )
+
+
+def _memory(memory: dict | None) -> str:
+    if memory is None:
+        return ""
+    names, *rows = table_of_memory(memory)
+    return section(heading(memory), table(names, rows), paragraph(PREDICTED, "soft"))
 
 
 def _speakers(speakers: list[dict]) -> str:

@@ -10,6 +10,8 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+from shared.console.memory_text import memory_lines
+
 _SHOWN_PER_KIND = 10
 _PLAIN_WIDTH = 100
 _RARE = 5
@@ -41,6 +43,7 @@ def findings_in_words(findings: dict, width: int) -> list[str]:
         lines += _bars(summary["characters_per_second_histogram"], width)
         lines += [*_symbols(summary, width), *_outliers(summary, width)]
         lines += _suggestion(summary["suggestion"], width)
+        lines += _memory(summary["memory"], width)
     lines += _problems(findings["problems"], width)
     if summary["refusal"]:
         lines += ["", *_wrapped(f"❌ A run would refuse this: {summary['refusal']}", width, "   ")]
@@ -208,6 +211,16 @@ def _suggestion(suggestion: dict, width: int) -> Iterator[str]:
             "       ",
             "     ",
         )
+
+
+def _memory(memory: dict | None, width: int) -> Iterator[str]:
+    if memory is None:
+        return
+    yield ""
+    first, *rows, last = memory_lines(memory)
+    yield from _wrapped(first, width, "   ")
+    yield from (line[:width] for line in rows)
+    yield from _wrapped(last.strip(), width, "   ", "   ")
 
 
 def _problems(problems: list[dict], width: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from shared.devices.tensorflow_build import Build, Version, build_here
 from shared.errors import GpuError, PlacementError
 
 COMPILES_KERNELS_VARIABLE = "TANDEM_COMPILES_KERNELS"  # tells a worker that its GPU's driver does
+COMPILING_DEADLINE_S = 4 * 3600.0  # for what is done first on such a GPU
 _KERNEL_CACHE_BYTES = str(4 << 30)
 _LEAST_FREE_MB = 512  # what CUDA and its libraries take before there is any tensor
 
@@ -28,6 +29,8 @@ class Gpu:
     fake: bool = False
     used_mb: int = 0  # before any process of ours is there
     capability: Version | None = None
+    num_programs: int = 0  # that compute there, before any process of ours does
+    is_one_of_many_kinds: bool = False  # of its machine; CUDA counts those in an order of its own
     problem: str = (
         ""  # why it can't be used; it is named all the same, so that others keep their index
     )
@@ -58,6 +61,12 @@ class Placement:
         return "Multi-GPU Mode" if self.multi_gpu else "Single-GPU Buffered Mode"
 
 
+def first_time_s(usual_s: float) -> float:
+    """How long a worker may wait for what is done first on its GPU, and on the other's beside it."""
+    is_compiled_first = os.environ.get(COMPILES_KERNELS_VARIABLE)
+    return max(usual_s, COMPILING_DEADLINE_S) if is_compiled_first else usual_s
+
+
 def list_gpus(num_fake: int, environ: Mapping[str, str] | None = None) -> list[Gpu]:
     """The GPUs that flags can name, after CUDA_VISIBLE_DEVICES where the user has set it.
 
@@ -75,7 +84,11 @@ def list_gpus(num_fake: int, environ: Mapping[str, str] | None = None) -> list[G
             return []
         found, driver, build = found_gpus(nvml), driver_of(nvml), build_here()
     chosen = found if visible is None else restrict(found, visible)
-    return [_as_named(index, gpu, driver, build) for index, gpu in enumerate(chosen)]
+    many_kinds = len({gpu.name for gpu in found if gpu.name}) > 1
+    return [
+        dataclasses.replace(_as_named(index, gpu, driver, build), is_one_of_many_kinds=many_kinds)
+        for index, gpu in enumerate(chosen)
+    ]
 
 
 def hides_all(visible: str) -> bool:
@@ -102,6 +115,7 @@ def _as_named(index: int, found: FoundGpu, driver: Driver, build: Build | None) 
         physical_index=found.index,
         used_mb=device.used_mb,
         capability=device.capability,
+        num_programs=device.num_programs,
         problem=problem,
     )
 

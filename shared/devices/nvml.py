@@ -27,6 +27,7 @@ class FoundGpu:
     memory_mb: int = 0  # 0: it has the machine's memory, or nobody says
     used_mb: int = 0  # of it, by whatever runs there
     capability: tuple[int, int] | None = None
+    num_programs: int = 0  # that compute there, as far as the driver says
     is_split: bool = False  # in MIG mode: only its slices can compute
     slices: tuple[FoundGpu, ...] = ()
     problem: str = ""  # in the driver's words, where it can't be used
@@ -140,6 +141,10 @@ def _described(nvml: ModuleType, handle: object, index: int) -> FoundGpu:
         memory_mb=memory.total >> 20 if memory else 0,
         used_mb=memory.used >> 20 if memory else 0,
         capability=_known(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), None),
+        # By its number: the function without one wants the bindings to be as old as the driver.
+        num_programs=_known(
+            nvml, lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)), 0
+        ),
     )
 
 
@@ -153,6 +158,21 @@ def _known(nvml: ModuleType, ask: Callable[[], T], otherwise: T) -> T:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def link_of(nvml: ModuleType, index: int) -> dict[str, int]:
+    """What the driver says of a GPU's way to the host, its clock and its power; what it leaves out is not there."""
+    asked: dict[str, Callable[[object], int]] = {
+        "pcie_generation": lambda gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
+        "pcie_lanes": lambda gpu: nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
+        "sm_mhz": lambda gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),
+        "power_limit_w": lambda gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) // 1000,
+    }
+    found = {}
+    for name, ask in asked.items():
+        with contextlib.suppress(nvml.NVMLError):
+            found[name] = int(ask(nvml.nvmlDeviceGetHandleByIndex(index)))
+    return found
 
 
 def driver_here() -> Driver | None:

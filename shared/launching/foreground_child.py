@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from shared.errors import TandemError
-from shared.launching.places import child_environment
+from shared.worker.child_environment import child_environment
 from shared.worker.contract import status_in_words
 
 

@@ -12,23 +12,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from shared.worker.contract import PARENT_VARIABLE, PIPE_VARIABLE, RECORD_VARIABLE
+from shared.worker.child_environment import child_environment
+from shared.worker.contract import PIPE_VARIABLE, RECORD_VARIABLE
 from shared.worker.decoding_record import ReadingRecord
 from shared.worker.reports import Report, decode
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _READ_BYTES = 1 << 16
 _MAX_LINE_BYTES = 1 << 20
-
-
-def child_environment(extra: dict[str, str]) -> dict[str, str]:
-    """This process's environment with what a child needs to find the code and its parent."""
-    environment = {**os.environ, **extra}
-    path = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{PROJECT_ROOT}{os.pathsep}{path}" if path else str(PROJECT_ROOT)
-    environment[PARENT_VARIABLE] = str(os.getpid())
-    environment["PYTHONUNBUFFERED"] = "1"
-    return environment
 
 
 class LineReader:

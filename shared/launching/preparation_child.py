@@ -9,9 +9,9 @@ from collections.abc import Callable
 from shared.console.progress_line import ProgressLine
 from shared.errors import DataError, TandemError
 from shared.launching.foreground_child import ending_in_words
-from shared.launching.places import child_environment
 from shared.run.directory import RunDirectory
 from shared.task.registry import DEFAULT
+from shared.worker.child_environment import child_environment
 from shared.worker.contract import trouble_of
 from shared.worker.preparation_lines import Looking, NotPrepared, Prepared, decode
 

@@ -44,7 +44,7 @@ def write_environment(run: RunDirectory, placement: Placement) -> None:
     gpus = [*placement.data_gpus, *filter(None, placement.model_gpus)]
     versions = versions_here()
     if any(not gpu.fake for gpu in gpus):
-        versions |= _gpu_software()
+        versions |= gpu_software()
     environment = {
         "versions": versions,
         "devices": {
@@ -55,7 +55,7 @@ def write_environment(run: RunDirectory, placement: Placement) -> None:
     write_file(run.environment, json.dumps(environment, indent=2).encode() + b"\n")
 
 
-def _gpu_software() -> dict[str, str]:
+def gpu_software() -> dict[str, str]:
     """The driver, and the CUDA libraries by what was installed and what TensorFlow was built for."""
     found = {}
     if driver := driver_here():

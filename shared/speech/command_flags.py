@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from shared.config.flags import OptionsParser, PlainParser
+from shared.config.flags import OF_THIS_MACHINE, OptionsParser, PlainParser, memory_named
 from shared.config.settings import Config
 from shared.config.toml_file import build_config, read_values
 from shared.errors import ConfigError, InputError
@@ -29,6 +29,14 @@ def check_data_parser() -> PlainParser:
     )
     parser.add_argument("--html", metavar="FILE", help="also write a page with pictures")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument(
+        "--gpu-memory",
+        nargs="?",
+        const=OF_THIS_MACHINE,
+        metavar="MB",
+        help="also predict what steps of each model size take of a GPU with so much memory "
+        "[without a number: of the GPU here]",
+    )
     return parser
 
 
@@ -41,6 +49,7 @@ def read_check_data_flags(arguments: list[str]) -> tuple[argparse.Namespace, Con
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--train-data", *arguments]
     flags = check_data_parser().parse_all(arguments)
+    flags.gpu_memory = memory_named(flags.gpu_memory)
     layers = [read_values(Path(flags.config))] if flags.config else []
     config = build_config(*layers, flags.values)
     if not config.data.train_data:

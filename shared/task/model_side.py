@@ -54,6 +54,9 @@ class ModelSide:
     # The names that `losses` returns; None = found by tracing it.
     parts: ClassVar[tuple[str, ...] | None] = None
 
+    # Lengths of the batch that steps are timed on, so that machines can be compared; none = the run's own.
+    measured_at: ClassVar[tuple[int, ...]] = ()
+
     def __init__(self, config: Config):
         self.config = config
 

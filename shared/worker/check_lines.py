@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.errors import TandemError
-from shared.run.typed_lines import decoder, encode
-from shared.task.users_file import users_words
-from shared.worker.start import begin_worker, failure_in_words
+from shared.run.typed_lines import decoder
 
 
 @dataclass(frozen=True)
@@ -31,55 +26,37 @@ class Failed:
 class Predicted:
     """What a step on a run's largest batch takes of a GPU's memory, beside CUDA's own libraries."""
 
+    size: str  # of the model; empty where the task comes in one
     rows: int
     lengths: tuple[int, ...]
     megabytes: int
 
 
-CheckLine = Passed | Failed | Predicted
+@dataclass(frozen=True)
+class Timed:
+    """Steps of one size of the model on batches of one shape, on a device."""
+
+    size: str
+    precision: str
+    rows: int
+    lengths: tuple[int, ...]
+    first_s: float  # of the first step, with what is compiled for it
+    step_ms: float
+    host_ms: float  # of it, until the host has handed the step over
+    busy: float | None  # share of the time, as the driver says; None where it doesn't
+    counted: dict[str, float]  # of one step, by the device's own counters; empty without such
+    predicted_mb: int
+    allocated_mb: int | None  # the most that TensorFlow took; None where nobody says
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How fast a batch's bytes get to the device, or back."""
+
+    to_device: bool
+    megabytes: float
+    gb_per_s: float
+
+
+CheckLine = Passed | Failed | Predicted | Timed | Copied
 decode = decoder(CheckLine.__args__)
-_output = None  # where the lines go; what libraries print goes elsewhere
-
-
-def tell(line: CheckLine) -> None:
-    """One line, of any kind."""
-    _write(line)
-
-
-def passed(method: str, saw: str) -> None:
-    """One thing is as it should be."""
-    _write(Passed(method, saw))
-
-
-def remark(words: str) -> None:
-    """Worth knowing, and no fault."""
-    _write(Passed("", words))
-
-
-def _write(line: CheckLine) -> None:
-    if _output is not None:
-        _output.write(encode(line))
-        _output.flush()
-
-
-def check_main(work: Callable[[], None]) -> int:
-    """Run one half's checks; what is wrong is the last line."""
-    global _output
-    begin_worker()
-    _output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    try:
-        work()
-    except Exception as error:
-        _write(Failed(problem_of(error)))
-        if not isinstance(error, TandemError) and users_words(error) is None:
-            raise
-        return 1
-    return 0
-
-
-def problem_of(error: Exception) -> str:
-    """What ended the checks, in a sentence: of ours, of the user's file, or of neither."""
-    if isinstance(error, TandemError):
-        return str(error)
-    return users_words(error) or failure_in_words(error)

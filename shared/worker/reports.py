@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.devices.device_facts import DeviceFacts
-from shared.devices.gpus import COMPILES_KERNELS_VARIABLE
+from shared.devices.gpus import COMPILES_KERNELS_VARIABLE, COMPILING_DEADLINE_S
 from shared.errors import Trouble
 from shared.run.typed_lines import decoder, encode
 from shared.worker.contract import (
@@ -186,7 +186,6 @@ _REPLACEABLE = (Busy, Metrics, Progress)
 _LAST_WORDS = (Cause, Failure)
 # The first step of a shape is `compiling`, and features are computed in a phase of their own.
 _MEETS_NO_KERNELS = (TRAINING, SERVING, WAITING, STANDING_BY, CLOSING)
-_KERNELS_DEADLINE_S = 4 * 3600.0  # of all that TensorFlow has, by a driver on a slow machine
 _LAST_WORDS_S = 2.0  # that a worker waits before it ends unheard
 _MOST_WAITING = 1000  # lines; who said more than that has been unheard for hours
 
@@ -253,7 +252,7 @@ class Reporter:
     def phase(self, name: str, deadline_s: float) -> None:
         """Enter a phase. The first time in each, kernels may be met that are not compiled yet."""
         if self._compiles_kernels and name not in self._entered and name not in _MEETS_NO_KERNELS:
-            deadline_s = max(deadline_s, _KERNELS_DEADLINE_S)
+            deadline_s = max(deadline_s, COMPILING_DEADLINE_S)
             self.tell(Phase(COMPILING if name == STARTING else name, deadline_s))
         else:
             self.tell(Phase(name, deadline_s))

@@ -245,6 +245,11 @@ _WORDS_OF_DEVICES = ("CUDA", "cuDNN", "GPU", "driver")
 # Of a stack that TensorFlow puts into its message: one frame, with the source below it if any.
 _FRAME = re.compile(r'^([ \t]*)File ".*(?:\n\1[ \t]+\S.*)*', re.MULTILINE)
 _NODES = re.compile(r"\[\[\{\{.*?\]\]|\{\{.*?\}\}|\[Op:[^\]]*\](?: name:.*)?")
+# TensorFlow's words, in some of its operations with others around them.
+_REFUSED = re.compile(
+    r"(?:[Dd]eterministic GPU implementation of|Determinism is not yet supported (?:in GPU "
+    r"implementation of|for)|GPU implementation of) ([\w -]+?)(?:,|\.| is | not | op | that | when )"
+)
 _SAYS_NOTHING = (
     "Graph execution error", "Detected at node", "Node:", "in user code", "Traceback (",
     "<stack traces",
@@ -266,6 +271,11 @@ def failure_in_words(error: Exception) -> str:
         return str(error)
     if is_want_of_memory(error):
         return "out of memory"
+    if refused := _REFUSED.search(str(error)):
+        return (
+            f"{refused[1]} has no deterministic way on a GPU, so TensorFlow refuses it with "
+            "--deterministic. Leave that out, or the operation"
+        )
     kind, text = type(error).__name__, str(error)
     lines = [line.strip() for line in _NODES.sub("", _FRAME.sub("", text)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]

@@ -36,7 +36,8 @@ def is_want_of_memory(error: BaseException) -> bool:
 def too_large(error: BaseException, shape: BatchShape, grad_accum: int) -> BatchTooLarge:
     """What a failure of this batch is told as."""
     names = ", ".join(
-        f"{length} {name}" for name, length in zip(shape.form.lengths, shape.lengths, strict=True)
+        f"{length} {name.removeprefix('num_')}"
+        for name, length in zip(shape.form.lengths, shape.lengths, strict=True)
     )
     batch = f"{shape.rows} rows" + (f" of {names}" if names else "")
     return BatchTooLarge(

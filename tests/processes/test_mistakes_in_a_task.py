@@ -22,7 +22,7 @@ from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
 from shared.task import Facts
 from shared.task.registry import Task
-from shared.worker.check_lines import problem_of
+from shared.worker.checking import problem_of
 from shared.worker.decoding_record import ReadingRecord
 from shared.worker.reports import Reporter
 

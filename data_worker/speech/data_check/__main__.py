@@ -28,7 +28,7 @@ def work(arguments: list[str]) -> int:
     progress = ProgressLine(sys.stderr, lambda line: print(line, file=sys.stderr, flush=True))
     began_s = time.monotonic()
     try:
-        findings = look_at(config, progress.show)
+        findings = look_at(config, progress.show, flags.gpu_memory)
     except DataError as error:
         if flags.json:
             write_json(result_out, {"problems": [], "summary": {"refusal": str(error)}})

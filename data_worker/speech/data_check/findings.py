@@ -9,6 +9,7 @@ import numpy as np
 
 from data_worker.preparation.examine import DataRefused, Progress, refuse_unusable, split_of
 from data_worker.speech.data_check.examined import ExaminedSpeech, examine_speech
+from data_worker.speech.data_check.memory import memory_ahead
 from data_worker.speech.data_check.outliers import find_outliers, texts_of_several_speakers
 from data_worker.speech.data_check.suggestions import suggest
 from data_worker.speech.formats.rows import BAD, FILTERED, LeftOut, Row
@@ -20,17 +21,29 @@ from shared.plan.index import TRAIN, VALIDATION
 _MOST_BINS = 30
 
 
-def look_at(config: Config, progress: Progress = lambda *_: None) -> dict:
+def look_at(
+    config: Config,
+    progress: Progress = lambda *_: None,
+    gpu_memory: int | str | None = None,
+) -> dict:
     """Look at every row of the data set as a run would.
+
+    `gpu_memory`: megabytes of a GPU to predict the memory of steps for, or that of this machine.
 
     Raises:
         DataError: the metadata can't be read at all.
+        TandemError: the memory of steps is to be predicted, and can't be.
     """
     examined = examine_speech(config, progress)
     files = {row.metadata for row in examined.rows}
     files |= {entry.metadata for entry in examined.left_out}
     problems = [_problem(entry, several_files=len(files) > 1) for entry in examined.left_out]
-    return {"problems": problems, "summary": _summary(examined, config)}
+    summary = _summary(examined, config)
+    if gpu_memory is not None and summary["trainable"]:
+        gpu, free_mb = _gpu_of(gpu_memory, config)
+        found = memory_ahead(examined, config, gpu, free_mb, progress)
+        summary["memory"] = dataclasses.asdict(found)
+    return {"problems": problems, "summary": summary}
 
 
 def _problem(entry: LeftOut, several_files: bool) -> dict:
@@ -49,6 +62,7 @@ def _summary(examined: ExaminedSpeech, config: Config) -> dict:
         "bad": kinds[BAD],
         "filtered": kinds[FILTERED],
         **_verdict(examined, config),
+        "memory": None,
     }
     if not examined.rows:
         return summary
@@ -76,6 +90,15 @@ def _summary(examined: ExaminedSpeech, config: Config) -> dict:
         "outlier_counts": dict(Counter(outlier["kind"] for outlier in outliers)),
         "suggestion": suggest(examined, split, config.data, _gpus()),
     }
+
+
+def _gpu_of(gpu_memory: int | str, config: Config) -> tuple[Gpu | None, int]:
+    """The GPU that steps would run on, and what of its memory is free, 0 where nobody says."""
+    wanted = config.data.model_gpus[0] if config.data.model_gpus else 0
+    gpu = next((gpu for gpu in _gpus() if gpu.index == wanted), None)
+    if isinstance(gpu_memory, int):
+        return gpu, gpu_memory
+    return gpu, gpu.memory_mb - gpu.used_mb if gpu else 0
 
 
 def _gpus() -> list[Gpu]:

@@ -12,24 +12,35 @@ from pathlib import Path
 
 from shared.commands.bench.runs import PARTS_IN_WORDS, BenchRun
 from shared.commands.demo_corpus import make_demo_corpus
+from shared.commands.machine_report import (
+    add_report_flags,
+    check_report_path,
+    measured_here,
+    sizes_of,
+    write_report,
+)
 from shared.commands.train import check_data_folders
 from shared.config.flags import (
     OptionsParser,
     PlainParser,
+    memory_named,
     number_of_fake_gpus,
     remarks_on,
     resolve_config,
 )
 from shared.config.settings import Config, DataConfig
-from shared.config.toml_file import read_values
+from shared.config.toml_file import load_config, read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
+from shared.devices.gpu_remarks import remarks
 from shared.devices.gpus import Gpu, Placement, choose_gpus, list_gpus
 from shared.devices.precision import check_precision
 from shared.diagnosis.bench_advice import advise, limit_of
 from shared.errors import ConfigError, InputError
+from shared.run.directory import RunDirectory
 from shared.run.files import make_folder, write_file
 from shared.task.registry import Task
+from shared.worker.memory_ahead import MemoryTable, memory_table
 
 _NUM_EXAMPLES = 400
 
@@ -42,12 +53,20 @@ def main(arguments: list[str]) -> int:
     for _, placement in placements.values():
         check_precision(config.model.precision, placement.model_gpu)
     output = stdout_for_json_alone() if flags.json else None
-    for remark in remarks_on(flags):
+    of_gpus = (
+        remark for _, placement in placements.values() for remark in remarks(gpus, placement)
+    )
+    for remark in dict.fromkeys((*remarks_on(flags), *of_gpus)):
         say_plainly(f"⚠️  {remark}")
     out = Path(flags.out or Path("runs") / time.strftime("bench-%Y%m%d-%H%M%S"))
     make_folder(out)
     config = _with_data(config, out, say_plainly)
     found = measure(config, placements, gpus, flags.seconds, out, say_plainly)
+    name, (_, placement) = list(placements.items())[-1]
+    memory = _memory_of(RunDirectory(out / name), config, placement.model_gpu, flags.gpu_memory)
+    found["memory"] = None if memory is None else dataclasses.asdict(memory)
+    if flags.report:
+        _write_report(flags.report, found, gpus, memory, RunDirectory(out / name), placement)
     from shared.console.bench_view import picture_of, table_of
 
     found["picture"] = str(out / "bench.png")
@@ -59,6 +78,33 @@ def main(arguments: list[str]) -> int:
         say_plainly(line)
     say_plainly(f"📄 Picture: {found['picture']}")
     return 0
+
+
+def _memory_of(
+    run: RunDirectory, config: Config, gpu: Gpu | None, named_mb: int | str | None
+) -> MemoryTable | None:
+    """What steps of each size take on this data, where there is a GPU, or the memory of one was named."""
+    free_mb = named_mb if isinstance(named_mb, int) else gpu.memory_mb - gpu.used_mb if gpu else 0
+    if not free_mb:
+        return None
+    its_config = load_config(run.config, config.run.task)
+    lengths = Task.of(config.run.task).form().lengths
+    return memory_table(its_config, run, gpu, free_mb, lengths)
+
+
+def _write_report(
+    path: str,
+    found: dict,
+    gpus: list[Gpu],
+    memory: MemoryTable | None,
+    run: RunDirectory,
+    placement: Placement,
+) -> None:
+    config = load_config(run.config, found["task"])
+    measured = measured_here(config, run, placement.model_gpu, sizes_of(config), say_plainly)
+    bench = {name: value for name, value in found.items() if name not in ("data", "memory")}
+    write_report(path, "bench", gpus, memory, bench=bench, **measured)
+    say_plainly(f"📄 Report: {path}")
 
 
 def bench_parser() -> PlainParser:
@@ -76,6 +122,7 @@ def bench_parser() -> PlainParser:
     )
     parser.add_argument("--out", metavar="DIR", help="where runs and picture go [runs/bench-…]")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    add_report_flags(parser)
     parser.add_argument(
         "--fake-gpus",
         metavar="N",
@@ -92,6 +139,8 @@ def read_flags(arguments: list[str]) -> tuple[argparse.Namespace, Config]:
         ConfigError: a flag can't be.
     """
     flags = bench_parser().parse_all(arguments)
+    flags.gpu_memory = memory_named(flags.gpu_memory)
+    check_report_path(flags.report)
     if not 1 <= flags.seconds <= 3600:
         raise ConfigError(f"--seconds {flags.seconds:g}: expected 1 to 3600.")
     if flags.fake_gpus is not None:
@@ -215,10 +264,8 @@ def _gpu_flags(data: DataConfig) -> list[str]:
 
 def _epoch_megabytes(run: Path, task: str) -> int:
     """What all batches of an epoch take: at least what a cache of all their features would."""
-    from shared.config.toml_file import load_config
     from shared.plan.index import Index
     from shared.plan.plan_of_run import plan_of
-    from shared.run.directory import RunDirectory
 
     directory = RunDirectory(run)
     plan = plan_of(load_config(directory.config, task), Index.load(directory.index))

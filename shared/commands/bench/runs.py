@@ -13,7 +13,7 @@ from shared.config.toml_file import write_config
 from shared.devices.gpus import Placement
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, WARM_UP_SHARE
 from shared.errors import TandemError
-from shared.launching.memory_child import with_batch_size
+from shared.launching.batch_size import with_batch_size
 from shared.launching.preparation_child import prepare_run
 from shared.launching.training_run import Say, TrainingRun
 from shared.run.directory import RunDirectory

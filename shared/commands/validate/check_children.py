@@ -7,7 +7,12 @@ import signal
 import time
 from typing import TypeVar
 
-from shared.devices.gpus import Gpu, worker_environment
+from shared.devices.gpus import (
+    COMPILES_KERNELS_VARIABLE,
+    COMPILING_DEADLINE_S,
+    Gpu,
+    worker_environment,
+)
 from shared.errors import TandemError, Trouble
 from shared.launching.places import WorkerProcess
 from shared.run.directory import RunDirectory
@@ -16,6 +21,7 @@ from shared.worker.reports import Cause, Failure, Report
 
 Heard = TypeVar("Heard", bound=Report)
 
+_STAGE_DEADLINE_S = 240.0
 _MODULES = {"data": "data_worker.checks.device_check", "model": "model_worker.checks.device_check"}
 _ENDPOINT_FLAGS = {"data": "--connect", "model": "--listen"}
 
@@ -27,12 +33,19 @@ class CheckChildren:
         self._selector = selectors.DefaultSelector()
         self._heard: dict[tuple[str, type], Report] = {}
         self._children: dict[str, WorkerProcess] = {}
+        compiled_first = {
+            name: value
+            for gpu in gpus.values()
+            for name, value in worker_environment(gpu).items()
+            if name == COMPILES_KERNELS_VARIABLE
+        }
+        self.deadline_s = COMPILING_DEADLINE_S if compiled_first else _STAGE_DEADLINE_S
         for role, module in _MODULES.items():
             arguments = ["-m", module, "--run", str(run.path), "--gpu", str(gpus[role].index)]
             child = WorkerProcess(
                 role,
                 [*arguments, _ENDPOINT_FLAGS[role], endpoint],
-                {**worker_environment(gpus[role]), ROLE_VARIABLE: role},
+                {**worker_environment(gpus[role]), **compiled_first, ROLE_VARIABLE: role},
                 run.log_of(f"{role}_check"),
                 self._take,
             )
@@ -53,17 +66,17 @@ class CheckChildren:
     def _take(self, role: str, report: Report) -> None:
         self._heard[role, type(report)] = report
 
-    def wait_for(self, role: str, kind: type[Heard], deadline_s: float) -> Heard:
+    def wait_for(self, role: str, kind: type[Heard]) -> Heard:
         """The report of this kind by the process of this role.
 
         Raises:
             TandemError: either process failed or ended first, or it took too long.
         """
-        until_s = time.monotonic() + deadline_s
+        until_s = time.monotonic() + self.deadline_s
         while (report := self._told(role, kind)) is None:
             self._raise_failure()
             if time.monotonic() > until_s:
-                words = f"the {role} process said nothing for {deadline_s:g} s."
+                words = f"the {role} process said nothing for {self.deadline_s:g} s."
                 raise TandemError(words, Trouble.SILENCE)
             for key, _ in self._selector.select(0.25):
                 if not key.data.read():

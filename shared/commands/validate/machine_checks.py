@@ -34,7 +34,6 @@ from shared.worker.reports import (
 )
 
 _NUM_STEPS = 3
-_STAGE_DEADLINE_S = 240.0
 _AS_THE_CPU = "numbers as the CPU computes them"
 _TRY_FAKE = "To try everything without GPUs: python launcher.py validate --fake-gpus 2"
 
@@ -141,7 +140,7 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     """The second half of 2: each process sees exactly its GPU, and takes memory as it needs it."""
     facts = {}
     for role in ("data", "model"):
-        facts[role] = children.wait_for(role, Device, _STAGE_DEADLINE_S).facts
+        facts[role] = children.wait_for(role, Device).facts
     complaint = (
         misplaced("data", gpus["data"], facts["data"])
         or misplaced("model", gpus["model"], facts["model"])
@@ -167,14 +166,14 @@ _REMEDY_OF = {
 
 def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
     """3: the model is built, and computes on its GPU."""
-    facts = children.wait_for("model", Forward, _STAGE_DEADLINE_S)
+    facts = children.wait_for("model", Forward)
     _check_device("the model", facts.device, gpu)
     if not facts.finite:
         raise CheckFailed(
             "the forward pass gave numbers that are not finite.",
             "Update the GPU's driver; if it persists, the GPU may be faulty.",
         )
-    _check_numbers("model", children.wait_for("model", Compared, _STAGE_DEADLINE_S), gpu)
+    _check_numbers("model", children.wait_for("model", Compared), gpu)
     size, build_s = facts.num_parameters / 1e6, facts.build_ms / 1000
     forward_s = facts.forward_ms / 1000
     passed = f"built in {build_s:.1f} s, forward pass in {forward_s:.1f} s"
@@ -183,8 +182,8 @@ def forward_pass(children: CheckChildren, gpu: Gpu) -> list[str]:
 
 def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
     """4: arrays made on the data GPU arrive on the model GPU intact."""
-    sent = children.wait_for("data", Sent, _STAGE_DEADLINE_S)
-    arrived = children.wait_for("model", Arrived, _STAGE_DEADLINE_S)
+    sent = children.wait_for("data", Sent)
+    arrived = children.wait_for("model", Arrived)
     _check_device("what the data process made", sent.device, gpus["data"])
     _check_device("what arrived", arrived.device, gpus["model"])
     if sent.sha256 != arrived.sha256:
@@ -192,7 +191,7 @@ def transfer(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
             "the arrays that arrived are not those that were sent.",
             "Test the memory of this machine and of its GPUs.",
         )
-    compared = children.wait_for("data", Compared, _STAGE_DEADLINE_S)
+    compared = children.wait_for("data", Compared)
     _check_numbers("data", compared, gpus["data"])
     return [f"{arrived.num_bytes / 1e6:.1f} MB, the same to the last bit", _AS_THE_CPU]
 

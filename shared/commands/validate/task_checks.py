@@ -15,12 +15,12 @@ from shared.config.toml_file import write_config
 from shared.console.say import say_plainly
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError, TandemError
-from shared.launching.places import child_environment
 from shared.launching.preparation_child import prepare_run
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.task.registry import Task
 from shared.worker.check_lines import Failed, decode
+from shared.worker.child_environment import child_environment
 from shared.worker.contract import ROLE_VARIABLE
 
 _NUM_STEPS = 3

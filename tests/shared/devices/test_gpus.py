@@ -62,7 +62,7 @@ def test_gpus_are_listed_with_name_memory_capability_and_uuid(listed, count):
     assert found[-1] == {
         "index": count - 1, "name": "RTX 4090", "visible_as": UUIDS[count - 1], "memory_mb": 24576,
         "physical_index": count - 1, "fake": False, "used_mb": 512, "capability": [8, 9],
-        "problem": "",
+        "num_programs": 0, "is_one_of_many_kinds": False, "problem": "",
     }  # fmt: skip
 
 
@@ -171,6 +171,79 @@ print(json.dumps([remarks(gpus, placement), [worker_environment(gpu) for gpu in 
     )
     assert newer["TANDEM_COMPILES_KERNELS"] == "1" and newer["CUDA_CACHE_MAXSIZE"] == str(4 << 30)
     assert set(usual) == {"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"}
+
+
+REMARKS = """
+import json
+from shared.devices.gpus import list_gpus, choose_gpus
+from shared.devices.gpu_remarks import remarks
+from shared.config.settings import DataConfig
+gpus = list_gpus(0)
+print(json.dumps(remarks(gpus, choose_gpus(DataConfig(data_gpu={data}, model_gpu={model}), gpus), {workers})))
+"""
+MIXED = (
+    f"GTX 1080 Ti,11264,0,6.1;{GEFORCE}"  # in the order of the bus: CUDA has the other one first
+)
+
+
+def test_gpus_are_counted_as_nvidia_smi_does_whatever_order_cuda_has(machine, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    program = """
+import json
+from shared.devices.gpus import list_gpus, worker_environment
+print(json.dumps([[gpu.name, worker_environment(gpu)] for gpu in list_gpus(0)]))
+"""
+    (slow, slow_one), (fast, fast_one) = machine.python(program, gpus=MIXED)
+    assert (slow, fast) == ("GTX 1080 Ti", "RTX 4090")
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in (slow_one, fast_one)] == list(UUIDS[:2])
+    assert slow_one["CUDA_DEVICE_ORDER"] == fast_one["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible", "order", "is_said"),
+    [
+        (MIXED, "1,0", "FASTEST_FIRST", True),
+        (MIXED, "0,1", None, True),
+        (MIXED, "0,1", "PCI_BUS_ID", False),
+        (MIXED, f"{UUIDS[1]},{UUIDS[0]}", None, False),
+        (f"{GEFORCE};{GEFORCE}", "1,0", None, False),
+    ],
+)  # fmt: skip
+def test_numbers_that_cuda_would_read_otherwise_are_told_with_the_names(
+    machine, monkeypatch, gpus, visible, order, is_said
+):
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    if order:
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+    program = REMARKS.format(data=0, model=1, workers=1)
+    said = [
+        each
+        for each in machine.python(program, gpus=gpus, visible=visible)
+        if "nvidia-smi counts" in each
+    ]
+    assert len(said) == is_said
+    if visible == "1,0" and is_said:
+        assert "GPU 1 (RTX 4090), 0 (GTX 1080 Ti)" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "has_server", "is_said"), [(1, False, 0), (2, False, 1), (2, True, 0)]
+)
+def test_data_processes_that_take_turns_on_a_gpu_are_told_unless_a_server_mixes_them(
+    machine, tmp_path, monkeypatch, workers, has_server, is_said
+):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    if has_server:
+        (tmp_path / "control").touch()
+    program = REMARKS.format(data=0, model=1, workers=workers)
+    said = machine.python(program, gpus=f"{GEFORCE};{GEFORCE}")
+    assert len(said) == is_said
+    assert all("2 data processes take turns on it" in each and "MPS" in each for each in said)
+
+
+def test_programs_that_compute_on_a_gpu_are_counted(listed):
+    busy, idle = listed(f"{GEFORCE},programs=3;{GEFORCE}")
+    assert (busy["num_programs"], idle["num_programs"]) == (3, 0)
 
 
 def test_what_other_programs_hold_is_said_where_it_is_much(machine):

@@ -1,6 +1,7 @@
 """TensorFlow's own words for why it sees no GPU, as a sentence with what to do."""
 
 import pytest
+from played_gpus import GEFORCE, UUIDS, Machine, compiled
 
 from shared.worker.unseen_gpu import in_words
 
@@ -32,3 +33,24 @@ def missing(library):
 )  # fmt: skip
 def test_the_cause_is_named_with_its_remedy(said, words):
     assert in_words(said) == words
+
+
+def test_a_worker_whose_machine_lacks_a_library_ends_with_its_name(tmp_path):
+    """Its driver answers, and CUDA itself is not there: what TensorFlow finds here is real."""
+    program = """
+import json
+from shared.config.settings import Config
+from shared.errors import GpuError
+from shared.worker.start import start_tensorflow
+try:
+    start_tensorflow("model", "gpu", Config())
+except GpuError as error:
+    print(json.dumps([error.exit_code, str(error)]))
+"""
+    machine = Machine(compiled(tmp_path))
+    code, said = machine.python(program, gpus=GEFORCE, visible=UUIDS[0])
+    assert code == 1
+    assert said.startswith(
+        "the model process must see exactly one GPU, but TensorFlow sees 0: it needs "
+    )
+    assert "libcuda.so.1" in said and "Install the NVIDIA driver again" in said

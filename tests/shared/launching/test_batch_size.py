@@ -5,11 +5,15 @@ import pytest
 from shared.config.option import AUTO
 from shared.config.settings import Config, DataConfig
 from shared.devices.gpus import Gpu
-from shared.launching.memory_child import LIBRARIES_MB, fitting_rows, with_batch_size
+from shared.launching.batch_size import with_batch_size
 from shared.run.directory import RunDirectory
 from shared.worker.check_lines import Predicted
+from shared.worker.memory_ahead import LIBRARIES_MB, fitting_rows
 
-FEW, MANY = Predicted(8, (1296,), 500), Predicted(32, (1296,), 1700)  # 100 MB, and 50 MB a row
+FEW, MANY = (
+    Predicted("", 8, (1296,), 500),
+    Predicted("", 32, (1296,), 1700),
+)  # 100 MB, and 50 MB a row
 
 
 @pytest.mark.parametrize(
