@@ -49,6 +49,7 @@ def rules(language: str) -> list[Rule]:
         *english_dates.calendar(day_first=language not in ("en", "en-us", "en-us-nyc")),
         *_MONEY,
         *_MEASURES,
+        _DECADES,
         *english_dates.YEARS,
         *_FRACTIONS,
         *_NUMBERS,
@@ -97,7 +98,8 @@ def _is_adjective(match: re.Match[str]) -> bool:
 
 def _money(match: re.Match[str]) -> str:
     sign, name, low, amount, magnitude = match.group("sign", "name", "low", "amount", "magnitude")
-    currency = CURRENCIES[name]
+    code = match.groupdict().get("code")
+    currency = CURRENCIES[code if code and name == "$" else name]
     minus = "minus " if sign else ""
     whole, _, cents = amount.partition(".")
     is_one = whole == "1" and not cents.strip("0") and not magnitude and not low
@@ -126,7 +128,7 @@ _MONEY = [
         re.compile(
             rf"(?<![\w.,])(?P<sign>[-−])?(?P<name>{_SIGN_OF_MONEY})\s?"
             rf"(?:(?P<low>{NUMBER})\s?[–-]\s?(?:{_SIGN_OF_MONEY})?)?(?P<amount>{NUMBER}){_MAGNITUDE}"
-            r"(?!\d)"
+            r"(?:\s(?P<code>USD|CAD|AUD)\b)?(?!\d)"
         ),
         _money,
     ),
@@ -155,7 +157,12 @@ def _feet(match: re.Match[str]) -> str:
     return f"{match[1]} foot {match[2]}"
 
 
-def _inches(match: re.Match[str]) -> str:
+_QUOTED = re.compile(r"(?:^|[\s(])\"[^\"]*$")
+
+
+def _inches(match: re.Match[str]) -> str | None:
+    if match.group().endswith('"') and _QUOTED.search(match.string[: match.start()]):
+        return None
     noun = "inch" if match[1] == "1" or _is_adjective(match) else "inches"
     return f"{match[1]} {noun}"
 
@@ -176,7 +183,7 @@ _AFTER_FEET = r"(?<=ft )|(?<=ft\. )|(?<=feet )|(?<=foot )"
 _MEASURES = [
     Rule(re.compile(r"(?<![\w.,])(\d{1,2})['′]\s?(\d{1,2})(?:[\"″]|'')?(?!\w)"), _feet),
     Rule(
-        re.compile(rf"{_START}({NUMBER})(?:[\"″]|''?′)(?=[\s,.]|$)(?=[^\"]*$|[^\"]*\"[^\"]*\")"),
+        re.compile(rf"{_START}({NUMBER})(?:[\"″]|''?′)(?=[\s,.;)]|$)"),
         _inches,
     ),
     Rule(re.compile(rf"(?:{_AFTER_FEET})(\d{{1,2}}) in\b\.?"), _inches),
@@ -188,7 +195,7 @@ _MEASURES = [
     ),
     Rule(
         re.compile(
-            r"(?<=\d)\s?[x×]\s?(?=\d[\d.,]*\s?(?:(?:mm|cm|m|in|ft|km)\b|[x×]))|(?<=\d)x(?=\d)"
+            r"(?<=\d)\s?[x×]\s?(?=\d[\d.,]*\s?(?:(?:mm|cm|m|in|ft|km)\b|[x×\"″]))|(?<=\d)x(?=\d)"
         ),
         _by,
     ),
@@ -299,8 +306,8 @@ def _per(match: re.Match[str]) -> str | None:
     return f" per {UNITS[match['unit']].one}" + kept_stop(match) if match["unit"] else " per "
 
 
+_DECADES = Rule(re.compile(r"(?<![\w.,$])['’‘]?(\d\d)?(\d)0['’]?s(?!\w)"), _decade)
 _NUMBERS = [
-    Rule(re.compile(r"(?<![\w.,$])['’‘]?(\d\d)?(\d)0['’]?s(?!\w)"), _decade),
     Rule(re.compile(r"(?<![\w.,])(\d[\d,]*00)th\b"), _large_ordinal),
     Rule(re.compile(r"(?<![\w.,])\.(\d+)(?![\w.])"), lambda m: f"point {' '.join(m[1])}"),
     Rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shared.speech.text.reading.english_words import DAYS, MONTH_NAMES, MONTHS
+from shared.speech.text.reading.english_words import DAYS, FRACTIONS, MONTH_NAMES, MONTHS
 from shared.speech.text.reading.full_stop import kept_stop
 from shared.speech.text.reading.reader import Rule
 
@@ -15,6 +15,13 @@ _YEAR = r"(?:1[0-9]\d\d|20\d\d)"
 _BEFORE_DATES = ("on", "by", "since", "until", "till", "before", "after", "due")
 
 
+_DUE = re.compile(r"\b(?:on|due) $")
+
+
+def _before(match: re.Match[str]) -> str:
+    return match.string[: match.start()]
+
+
 def calendar(day_first: bool) -> list[Rule]:
     """What is written with a calendar or a clock in mind; the British put the day before the month."""
 
@@ -23,6 +30,9 @@ def calendar(day_first: bool) -> list[Rule]:
         month, day = (second, first) if day_first and second <= 12 else (first, second)
         if month > 12:
             month, day = day, month
+        # "until 1/2 inch": what could be a fraction is a date after few words alone.
+        if not year and first < second and second in FRACTIONS and not _DUE.search(_before(match)):
+            return None
         return _date(month, day, year)
 
     return [

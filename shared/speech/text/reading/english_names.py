@@ -106,7 +106,7 @@ _RULES = [
         ),
         _street,
     ),
-    Rule(re.compile(r"(?<=[a-z], )([A-Z][a-z]+)\.(?!\w)"), _state),
+    Rule(re.compile(r"(?<=[A-Za-z], )([A-Z][a-z]+)\.(?!\w)"), _state),
     Rule(re.compile(r"\b([A-Z][a-z]+)\.(?= (?:[A-Z]\.|[A-Z][a-z]|\d+(?:st|nd|rd|th)\b))"), _title),
     Rule(re.compile(r"\b([A-Za-z]+)\.(?!\w)"), _abbreviation),
     Rule(re.compile(r"\b([A-Za-z]{2,6})\b(?![.'’-])"), _bare),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SENTENCE = re.compile(r"[\"'”’»)\]]*(?:\s*$|\s+[\"'“„«(\[]*[A-ZÄÖÜ](?![A-ZÄÖÜ]))")
+_SENTENCE = re.compile(r"[\"'”’»)\]]*(?:\s*$|\s+[\"'“„«]*[A-ZÄÖÜ](?![A-ZÄÖÜ]))")
 
 
 def kept_stop(match: re.Match[str]) -> str:

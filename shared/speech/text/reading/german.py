@@ -273,6 +273,11 @@ _NUMBERS = [
     Rule(re.compile(r"(?<![\w&])#\s?(?=\d)"), lambda m: "Nummer "),
     Rule(re.compile(r"(?<=\d),(?:-|–|—)+(?!\d)"), lambda m: " Euro"),
     Rule(re.compile(r"(?<=\d) J\.(?!\w)"), lambda m: " Jahre" + at_the_end(m)),
+    Rule(
+        re.compile(rf"\b(je|pro) ({_PER})(?![\w²³/]|\.\w)"),
+        lambda m: f"{m[1]} {PER[m[2]]}",
+        has_number=False,
+    ),
     Rule(re.compile(r"§§\s?(?=\d)"), lambda m: "Paragrafen "),
     Rule(
         re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w.]\d)"),

@@ -24,7 +24,12 @@ _LETTERED_PATTERN = "|".join(
     r"\s?".join(re.escape(part) for part in short.split())
     for short in sorted(LETTERED, key=len, reverse=True)
 )
+_GENITIVE = re.compile(r"\b(?:des|eines|seines|ihres) \w+s\s+$")
+_ACCUSATIVE = re.compile(
+    r"\b(?:durch|für|gegen|ohne|über)(?: (?:den|seinen|ihren))?(?: [A-ZÄÖÜ]\w+)?\s+$"
+)
 _DATIVE = re.compile(
+    r"\b\w+em [A-ZÄÖÜ]\w+\s+$|"
     r"\b(?:von|mit|unter|bei|nach|seit|zu|vor|aus|gegenüber)(?: (?:Kaiser|König|Papst|Zar|Königin))?"
     r"(?: [A-ZÄÖÜ]\w+)?\s+$"
 )
@@ -71,10 +76,13 @@ def _roman(match: re.Match[str]) -> str | None:
         if not stop and len(numeral) == 1 and numeral != "V":
             return None
         article, ending = "der", "e"
-        if name not in RULERS:
+        before = match.string[: match.start()]
+        if name not in RULERS or _GENITIVE.search(before):
             article, ending = "des", "en"
-        elif _DATIVE.search(match.string[: match.start()]):
+        elif _DATIVE.search(before):
             article, ending = "dem", "en"
+        elif _ACCUSATIVE.search(before):
+            article, ending = "den", "en"
         elif name in ("Elisabeth", "Katharina", "Maria", "Isabella", "Kleopatra", "Margarethe"):
             article = "die"
         return f"{name} {article} {in_words(value, ending)}" + at_the_end(match)

@@ -32,7 +32,8 @@ LETTERED = {
     "und vieles mehr", "d. J.": "dieses Jahres", "e. V.": "eingetragener Verein",
     "a. D.": "außer Dienst", "i. e. S.": "im engeren Sinne", "b. a. w.": "bis auf Weiteres",
     "o. Ä": "oder Ähnliches", "u. s. w.": "und so weiter", "m. a. W.": "mit anderen Worten",
-    "s. a.": "siehe auch", "n. V.": "nach Vereinbarung", "k. A.": "keine Angabe", "z. b.": "zum Beispiel", "v. a.": "vor allem",
+    "s. a.": "siehe auch", "n. V.": "nach Vereinbarung", "ü. NN": "über Normalnull",
+    "u. NN": "unter Normalnull", "ü. d. M.": "über dem Meer", "m. W.": "meines Wissens", "k. A.": "keine Angabe", "z. b.": "zum Beispiel", "v. a.": "vor allem",
     "o. ä.": "oder ähnliches", "u. ä.": "und ähnliches", "i. V.": "in Vertretung",
     "p. a.": "pro Jahr", "u. a. m.": "und anderes mehr", "d. M.": "dieses Monats",
 }  # fmt: skip
@@ -48,7 +49,7 @@ BEFORE_WORDS = {
     "ausschl": "ausschließlich", "evtl": "eventuell", "ggf": "gegebenenfalls", "sog": "sogenannte",
     "mind": "mindestens", "max": "maximal", "durchschn": "durchschnittlich", "insb":
     "insbesondere", "insbes": "insbesondere", "geb": "geboren", "gest": "gestorben",
-    "verh": "verheiratet", "zw": "zwischen", "Red": "Redaktion", "Mag": "Magister",
+    "verh": "verheiratet", "zw": "zwischen", "Red": "Redaktion", "vsl": "voraussichtlich", "Mag": "Magister",
     "Lt": "Laut", "Ca": "Circa", "Inkl": "Inklusive", "Max": "Maximal", "Mind": "Mindestens",
     "Evtl": "Eventuell", "Ggf": "Gegebenenfalls", "Bzgl": "Bezüglich", "bzgl": "bezüglich",
     "ungef": "ungefähr", "allg": "allgemein", "österr": "österreichisch", "Ggü": "Gegenüber",
@@ -179,7 +180,7 @@ RULERS = words(
     "Nikolaus Iwan Napoleon Ramses Maria Viktor Ferdinand Gustav Christian Margarethe Harald Alfons "
     "Juan Isabella Leopold Albert Albrecht Sigismund Konstantin Theodosius Kleopatra Ptolemäus "
     "Darius Xerxes Mehmed Selim Jakob Eduard Richard Philipp Franziskus Konrad Lothar Charles Henry "
-    "August Ernst Adolf Eberhard Otto Papst Carl"
+    "August Ernst Adolf Eberhard Carl Welf Innocenz Clemens Berthold Balduin Ottokar Wenzel Alarich Chlodwig Pippin Philip"
 )
 COUNTED = words(
     "Kapitel Band Teil Akt Klasse Artikel Typ Stufe Phase Abschnitt Buch Szene Runde Weltkrieg Tabelle "
