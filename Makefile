@@ -1,6 +1,7 @@
 # `make demo` and `make test` are all a newcomer needs; every target sets up .venv first, once.
 PYTHON ?= python3
 READY := .venv/.ready
+RAY_READY := .venv/.ready-ray
 
 # The benchmarks' peers live beside .venv, which stays as requirements.lock says.
 BENCH_PYTHON ?= .venv-bench/bin/python
@@ -16,6 +17,11 @@ $(READY): requirements.lock setup.cfg pyproject.toml
 		--no-build-isolation --editable .
 	touch $(READY)
 
+# For the tests alone: a run on one machine needs no Ray.
+$(RAY_READY): $(READY) requirements-ray.lock
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-ray.lock
+	touch $(RAY_READY)
+
 demo: setup
 	.venv/bin/python launcher.py demo
 
@@ -25,7 +31,7 @@ lint: setup
 	.venv/bin/python -m mypy
 
 # `make test ARGS="-k ledger"` runs a part, and no lint before it.
-test: $(if $(ARGS),setup,lint)
+test: $(if $(ARGS),setup,lint) $(RAY_READY)
 	.venv/bin/python tests/run.py $(ARGS)
 
 .venv-bench/.ready: $(READY) setup.cfg

@@ -40,6 +40,7 @@ from shared.plan.plan_of_run import total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
 from shared.run.directory import RunDirectory
 from shared.run.json_lines import cut_back
+from shared.run.writer import Writer
 from shared.stream.endpoints import exchange_endpoint, exclusion_endpoint, remove_socket
 from shared.stream.keys import ServerKeys
 from shared.worker.contract import (
@@ -88,7 +89,10 @@ class Session(ModelParts):
     ):
         super().__init__(run, config, endpoint, keys, device_kind, reporter, should_stop)
         self._started_s = started_s
-        self._store = CheckpointStore(run.checkpoints, config.training.keep_checkpoints)
+        self._writer = Writer(run)
+        self._store = CheckpointStore(
+            run.checkpoints, config.training.keep_checkpoints, before_commit=self._writer.check
+        )
         self._store.remove_leftovers()
         self._quarantine = Quarantine(run.quarantine, self._index)
         self._roll_backs = RollBacks()
@@ -261,6 +265,7 @@ class Session(ModelParts):
         def on_exclusion(
             row: int, from_batch: int, reason: str, until_batch: int | None = None
         ) -> None:
+            self._writer.check()
             self._quarantine.add(row, from_batch, reason, until_batch)
             if bad.add(row, reason):
                 words = f"⚠️  Left out {self._index.ids[row]}: {reason}"
@@ -311,6 +316,7 @@ class Session(ModelParts):
             self._task,
             self._busy,
             summaries.numbers,
+            lambda: self._writer.check(at_once=False),
         )
         return LoopParts(
             config=config,

@@ -164,6 +164,7 @@ def test_a_wrong_command_would_be_found(line):
 
 def known_flags():
     found = {"--listen", "--connect", "--gpu", "--logdir", "--editable", "--help"}
+    found |= {"--head", "--address", "--generate", "--node-ip-address"}  # of the command `ray`
     parsers = [train_parser("launcher.py", "")]
     parsers += [getattr(importlib.import_module(m), maker)() for m, maker, _ in COMMANDS.values()]
     for parser in parsers:

@@ -87,12 +87,14 @@ class CheckpointStore:
         *,
         os_layer: OsLayer | None = None,
         warn: Callable[[str], None] = logging.getLogger(__name__).warning,
+        before_commit: Callable[[], None] = lambda: None,
     ):
         """Touches nothing on disk.
 
         Args:
             directory: the folder that holds the checkpoints; `save` makes it.
             keep_last: how many of the newest stay, beside the best.
+            before_commit: called when all of a checkpoint is on disk but its name; it may raise.
             warn: told in a sentence what did not work but costs no checkpoint.
         """
         if keep_last < 1:
@@ -101,6 +103,7 @@ class CheckpointStore:
         self.keep_last = keep_last
         self._disk = FolderWriter(os_layer)
         self._warn = warn
+        self._before_commit = before_commit
 
     def save(self, step: int, groups: Groups, state: dict) -> Path:
         """Commits a checkpoint, then removes those that are older than the last K.
@@ -313,6 +316,7 @@ class CheckpointStore:
                 manifest["serial_of_saved"] = serial_of_saved
             self._disk.write_manifest(temporary, manifest)
             path = self._free_name(kind, step)
+            self._before_commit()
             self._disk.rename(temporary, path)
             self._disk.fsync_directory(self.directory)
             return path

@@ -29,6 +29,7 @@ from shared.plan.index import Index
 from shared.plan.plan import Plan
 from shared.run.directory import RunDirectory
 from shared.run.json_lines import JsonLines, records_of
+from shared.run.writer import SupersededError
 from shared.stream.messages import NOT_SAID
 from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, LineKind, Metrics, Outlook, Reporter
@@ -64,7 +65,10 @@ class ProgressLog:
         task: ModelSide,
         busy: BusyMeter,
         on_record: Callable[[dict[str, Any]], None],
+        may_write: Callable[[], None] = lambda: None,
     ):
+        """`may_write` is called before anything is written; it raises where that is over."""
+        self._may_write = may_write
         self._index = index
         self._plan = plan
         self._receiver = receiver
@@ -266,6 +270,7 @@ class ProgressLog:
 
         `durable` before a checkpoint: after a power cut, its logs must reach as far as it does.
         """
+        self._may_write()
         try:
             for lines in filter(None, (self._metrics, self._audit)):
                 lines.flush(durable)
@@ -280,7 +285,10 @@ class ProgressLog:
 
     def close(self) -> None:
         """Write what waits, as far as it goes, and close the files."""
-        self.flush()
+        try:
+            self.flush()
+        except SupersededError:
+            return  # they are another's, and closing them would write what waits
         for lines in filter(None, (self._metrics, self._audit)):
             with contextlib.suppress(OSError):  # it has been said
                 lines.close()

@@ -26,7 +26,8 @@ from shared.launching.event_hook import words_of
 from shared.launching.moved_data import is_same_data
 from shared.launching.preparation_child import prepare_run, rewrite_identity
 from shared.launching.run_record import RunRecord, View
-from shared.launching.training_run import RunResult, TrainingRun
+from shared.launching.training_run import RunResult, TrainingRun, data_worker_names
+from shared.places.engine import check_engine, open_engine
 from shared.run.directory import RunDirectory, free_name
 from shared.run.environment import write_environment
 from shared.run.event_log import Ended
@@ -90,6 +91,8 @@ def run(config: Config, started_s: float) -> RunResult:
 
 def _run_one(config: Config, started_s: float) -> RunResult:
     """One training run, from its configuration to its end."""
+    if not config.run.prepare_only:
+        check_engine(config)
     gpus = list_gpus(config.run.fake_gpus)
     placement = choose_gpus(config.data, gpus)
     check_precision(config.model.precision, placement.model_gpu)
@@ -183,14 +186,17 @@ def _run_recorded(
         return RunResult(0, "prepared", run_dir, 0)
     say(f"📁 Run directory: {run_dir}")
     record.training(left_out=_num_lines(directory.quarantine))
-    with _view(config, record.status) as record.view:
-        run = TrainingRun(
-            config, directory, placement, say, started_s, record.report,
-            on_event=record.event, on_stop=record.stopping,
-        )  # fmt: skip
-        record.on_stop = run.ask_to_stop
-        result = run.watch()
-    record.view = None
+    with open_engine(config, directory, data_worker_names(config, placement), say) as engine:
+        with _view(config, record.status) as record.view:
+            run = TrainingRun(
+                config, directory, placement, say, started_s, record.report,
+                on_event=record.event, on_stop=record.stopping,
+                place=engine.place, wire=engine.wire,
+            )  # fmt: skip
+            record.on_stop = run.ask_to_stop
+            engine.when_lost(run.ask_to_stop)
+            result = run.watch()
+        record.view = None
     ended = Ended(time.time(), result.exit_code, result.cause)
     record.end(ended)
     if config.run.report and not result.at_once:

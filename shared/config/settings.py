@@ -50,6 +50,14 @@ class DataConfig:
         topic="gpus",
         first=7,
     )
+    model_replicas: int = option(
+        "int",
+        0,
+        "model processes that share the batches of each step (0 = one for each model GPU)",
+        topic="gpus",
+        minimum=0,
+        maximum=64,
+    )
     data_gpu_memory: int = option(
         "int",
         0,
@@ -166,6 +174,12 @@ class DataConfig:
         check_section(self)
         if len(self.model_gpus) == 1:
             object.__setattr__(self, "model_gpu", self.model_gpus[0])
+        if self.model_replicas and len(self.model_gpus) not in (0, self.model_replicas):
+            raise ConfigError(
+                f"model_replicas is {self.model_replicas}, but model_gpu names "
+                f"{len(self.model_gpus)}. Give --model-replicas 0, which is one for each "
+                "model GPU."
+            )
 
     @property
     def data_gpus(self) -> tuple[int, ...]:
@@ -180,7 +194,7 @@ class DataConfig:
     @property
     def num_model_replicas(self) -> int:
         """How many model processes share the batches of each step."""
-        return max(1, len(self.model_gpus))
+        return self.model_replicas or max(1, len(self.model_gpus))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -424,6 +438,29 @@ class RunConfig:
         minimum=0,
         maximum=64,
     )
+    engine: str = option(
+        "str",
+        "local",
+        "who starts the processes: this machine alone, or Ray on the hosts of a cluster",
+        topic="hosts",
+        choices=("local", "ray"),
+        saved=False,
+    )
+    ray_address: str = option(
+        "str",
+        "auto",
+        "HOST:PORT of the Ray cluster (auto: the one that this host belongs to)",
+        topic="hosts",
+        value="ADDRESS",
+        saved=False,
+    )
+    trusted_network: bool = option(
+        "bool",
+        False,
+        "use a Ray cluster beyond this machine although it asks nobody for a token",
+        topic="hosts",
+        saved=False,
+    )
     data_workers: int = option(
         "int",
         1,
@@ -539,9 +576,12 @@ class Config:
             object.__setattr__(self, "training", training)
         elif grad_accum % num_replicas:
             fitting = [n for n in range(1, num_replicas + 1) if grad_accum % n == 0]
+            by_number = bool(self.data.model_replicas)
+            what = "model processes" if by_number else "model GPUs"
+            flag = "--model-replicas" if by_number else "--model-gpu"
             raise ConfigError(
-                f"grad_accum is {grad_accum}, which {num_replicas} model GPUs can't share evenly. "
-                f"Name {' or '.join(map(str, fitting))} with --model-gpu, or give a new run a "
+                f"grad_accum is {grad_accum}, which {num_replicas} {what} can't share evenly. "
+                f"Name {' or '.join(map(str, fitting))} with {flag}, or give a new run a "
                 f"--grad-accum of {num_replicas} or {2 * num_replicas}."
             )
 

@@ -72,6 +72,8 @@ class LaneLines:
         tail = Text(f"p5/p50 {steady.ratio if steady else '–'}")
         if lane.cached:
             tail.append(f"  cached {lane.cached:,}/{lane.to_cache:,}")
+        if lane.host:
+            tail.append(f"  on {lane.host}", "dim")
         if lane.phase not in _WORKING:
             tail.append(f"  {lane.phase} {clock(self._now_s - lane.since_s)}", "yellow")
         return tail

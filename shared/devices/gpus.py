@@ -49,7 +49,7 @@ class Placement:
     multi_gpu: bool
     data_gpus: tuple[Gpu, ...]
     model_gpu: Gpu | None
-    further_model_gpus: tuple[Gpu, ...] = ()  # of the replicas after the first
+    further_model_gpus: tuple[Gpu | None, ...] = ()  # of the replicas after the first
 
     @property
     def model_gpus(self) -> tuple[Gpu | None, ...]:
@@ -166,7 +166,10 @@ def choose_gpus(config: DataConfig, gpus: list[Gpu]) -> Placement:
         PlacementError: what was asked for can't be had. There is no silent fall-back.
     """
     if config.data_gpu is None and config.model_gpu is None:
-        return Placement(multi_gpu=False, data_gpus=(), model_gpu=first_usable(gpus))
+        first, *further = _of_replicas(config.num_model_replicas, gpus)
+        return Placement(
+            multi_gpu=False, data_gpus=(), model_gpu=first, further_model_gpus=tuple(further)
+        )
     if config.model_gpu is None:
         raise PlacementError(
             "--data-gpu was given without --model-gpu. Give both, such as --data-gpu 0 "
@@ -202,6 +205,25 @@ def choose_gpus(config: DataConfig, gpus: list[Gpu]) -> Placement:
         model_gpu=gpus[config.model_gpus[0]],
         further_model_gpus=tuple(gpus[index] for index in config.model_gpus[1:]),
     )
+
+
+def _of_replicas(count: int, gpus: list[Gpu]) -> list[Gpu | None]:
+    """A GPU for each replica of the model where none was named; all are on the CPU without any.
+
+    Raises:
+        GpuError: there are GPUs, but too few that can be used.
+    """
+    first = first_usable(gpus)
+    if first is None:
+        return [None] * count
+    usable = [gpu for gpu in gpus if not gpu.problem]
+    if len(usable) < count:
+        raise PlacementError(
+            f"{count} model processes need a GPU each, but {len(usable)} can be used here. Give "
+            f"--model-replicas {len(usable)}, or hide the GPUs to train on the CPU "
+            "(CUDA_VISIBLE_DEVICES set to nothing)."
+        )
+    return list(usable[:count])
 
 
 def first_usable(gpus: list[Gpu]) -> Gpu | None:

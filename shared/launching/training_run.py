@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -18,12 +16,14 @@ from shared.console.run_words import restart_in_words
 from shared.devices.gpus import Gpu, Placement, worker_environment
 from shared.errors import Trouble
 from shared.launching import events_and_actions as orders
-from shared.launching.places import WorkerProcess
 from shared.launching.stop_signals import handle_again, handle_stops, in_main_thread
 from shared.launching.supervisor import Supervisor
+from shared.places.local_place import LocalPlace
+from shared.places.place import Child, Place, WorkerOrder
 from shared.run.directory import RunDirectory
 from shared.run.event_log import Restarted
 from shared.run.json_lines import records_of
+from shared.run.writer import EPOCH_VARIABLE, next_epoch
 from shared.stream.endpoints import (
     default_endpoint,
     endpoint_of_replica,
@@ -31,6 +31,7 @@ from shared.stream.endpoints import (
     exclusion_endpoint,
     remove_socket,
 )
+from shared.stream.run_wire import RunWire
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
     RESTART_VARIABLE,
@@ -67,6 +68,30 @@ class RunResult:
         return records_of(RunDirectory(self.run_dir).metrics)
 
 
+def data_worker_names(config: Config, placement: Placement) -> list[str]:
+    """Every data process that a run may start, its spares too."""
+    gpus = _data_worker_gpus(config, placement)
+    return [*gpus, *_spares(config, gpus)[0]]
+
+
+def _data_worker_gpus(config: Config, placement: Placement) -> dict[str, Gpu | None]:
+    gpus: tuple[Gpu | None, ...] = placement.data_gpus or (None,)
+    each = [gpu for gpu in gpus for _ in range(config.run.data_workers)]
+    return {worker_name(Role.DATA, number): gpu for number, gpu in enumerate(each)}
+
+
+def _spares(
+    config: Config, data_gpus: dict[str, Gpu | None]
+) -> tuple[dict[str, Gpu | None], dict[str, str]]:
+    """One spare for each data GPU, and which data worker has which."""
+    if not config.run.spare_data_worker:
+        return {}, {}
+    gpus = list(dict.fromkeys(data_gpus.values()))
+    names = {gpu: worker_name(Role.SPARE, number) for number, gpu in enumerate(gpus)}
+    spares = {worker: names[gpu] for worker, gpu in data_gpus.items()}
+    return {name: gpu for gpu, name in names.items()}, spares
+
+
 class Say(Protocol):
     """Takes a line of the run's story, and what sort of line it is."""
 
@@ -87,24 +112,30 @@ class TrainingRun:
         model_command: tuple[str, ...] = ("model_worker",),
         on_event: Callable[[Restarted], None] = lambda event: None,
         on_stop: Callable[[], None] = lambda: None,
+        place: Place | None = None,
+        wire: RunWire | None = None,
     ):
         """`say` takes lines of the run's story, `on_report` everything that workers tell.
 
         `started_s` is time.time() of the command.
         `on_stop` is called when the run is about to save and end because it was asked to.
         `model_command` is the module that is the model process, and flags of its own.
+        `place` is where the workers live, this host if nothing is said; `wire` is where batches flow
+        to and with which keys, where that is not what the configuration says.
         """
         self._on_report = on_report
         self._on_event = on_event
         self._on_stop = on_stop
         self._model_command = model_command
+        self._place: Place = LocalPlace() if place is None else place
+        self._wire = wire
         self._config = config
         self._run = run
         self._placement = placement
         self._say = say
         self._started_s = machine_s() - (time.time() - started_s)
-        self._data_gpus = self._data_worker_gpus()
-        self._spare_gpus, spares = self._spares()
+        self._data_gpus = _data_worker_gpus(config, placement)
+        self._spare_gpus, spares = _spares(config, self._data_gpus)
         # Of each model worker its number among the replicas: the first one decides for all.
         gpus = placement.model_gpus
         self._ranks = {
@@ -118,27 +149,15 @@ class TrainingRun:
             spares,
             [name for name, rank in self._ranks.items() if rank],
         )
-        self._children: dict[str, WorkerProcess] = {}
+        self._epoch = next_epoch(run)
+        self._children: dict[str, Child] = {}
         self._selector = selectors.DefaultSelector()
         self._spawned: set[str] = set()
         self._stops: list[int] = []
+        self._reasons: list[str] = []
         self._stopping = self._stopped_at_once = False
         self._looked_s = 0.0
         self._finish: orders.Finish | None = None
-
-    def _data_worker_gpus(self) -> dict[str, Gpu | None]:
-        gpus: tuple[Gpu | None, ...] = self._placement.data_gpus or (None,)
-        each = [gpu for gpu in gpus for _ in range(self._config.run.data_workers)]
-        return {worker_name(Role.DATA, number): gpu for number, gpu in enumerate(each)}
-
-    def _spares(self) -> tuple[dict[str, Gpu | None], dict[str, str]]:
-        """One spare for each data GPU, and which data worker has which."""
-        if not self._config.run.spare_data_worker:
-            return {}, {}
-        gpus = list(dict.fromkeys(self._data_gpus.values()))
-        names = {gpu: worker_name(Role.SPARE, number) for number, gpu in enumerate(gpus)}
-        spares = {worker: names[gpu] for worker, gpu in self._data_gpus.items()}
-        return {name: gpu for gpu, name in names.items()}, spares
 
     def watch(self) -> RunResult:
         """Run until the end, whatever it is."""
@@ -190,8 +209,9 @@ class TrainingRun:
         self._stopping = True
         self._act(orders.StopAsked(time.monotonic()))
 
-    def ask_to_stop(self) -> None:
-        """The same, from another thread: noticed within a moment."""
+    def ask_to_stop(self, why: str = "") -> None:
+        """The same, from another thread: noticed within a moment. `why` is said then."""
+        self._reasons.append(why)
         self._stops.append(signal.SIGTERM)
 
     def _note_stop(self, number: int, frame: object) -> None:
@@ -199,6 +219,9 @@ class TrainingRun:
 
     def _notice_stops(self) -> None:
         stops, self._stops = self._stops, []
+        reasons, self._reasons = self._reasons, []
+        for reason in filter(None, reasons):
+            self._say(reason)
         for number in stops:
             if number == signal.SIGINT and self._stopping:
                 self._say("⏹  Stopped at once; the last checkpoint stands")
@@ -218,7 +241,7 @@ class TrainingRun:
         for name, child in list(self._children.items()):
             if self._children.get(name) is not child:
                 continue  # a spare that has just taken over from one seen before it
-            status = child.process.poll()
+            status = child.poll()
             if status is not None:
                 if not child.reader.is_closed:
                     self._selector.unregister(child.reader.descriptor)
@@ -278,25 +301,31 @@ class TrainingRun:
         else:
             gpus = {**self._data_gpus, **self._spare_gpus}
             role, gpu, command = "data", gpus[name], ("data_worker",)
-        is_spare = name in self._spare_gpus
-        arguments = ["-m", *command, "--run", str(self._run.path), "--name", name]
+        is_spare, keys = name in self._spare_gpus, ""
+        arguments = ["-m", *command, "--run", str(self._run.path.absolute()), "--name", name]
         arguments += ["--task", self._config.run.task]
         if is_spare:
             arguments.append("--spare")
         if gpu is not None:
             arguments += ["--gpu", str(gpu.index)]
+        if self._wire is not None:
+            arguments += self._wire.arguments(role, self._ranks.get(name, 0))
+            keys = self._wire.keys_of(name)
         environment = {
             **worker_environment(gpu),
             ROLE_VARIABLE: role,
             START_VARIABLE: repr(self._started_s),
             SUSPECTS_VARIABLE: ",".join(map(str, suspects)),
         }
+        if name == MODEL_WORKER:
+            environment[EPOCH_VARIABLE] = str(self._epoch)
+            self._epoch += 1
         if name in self._spawned:
             environment[RESTART_VARIABLE] = "1"
         try:
-            child = WorkerProcess(
-                name, arguments, environment, self._run.log_of(name), self._take_report, is_spare
-            )
+            log = self._run.log_of(name).absolute()
+            order = WorkerOrder(name, role, tuple(arguments), environment, log, is_spare, keys)
+            child = self._place.start(order, self._take_report)
         except OSError as error:  # no memory, processes or descriptors left, for now
             now_s, words = time.monotonic(), f"it could not be started ({error.strerror})"
             self._act(orders.Reported(name, Cause(words, will_pass=True), now_s))
@@ -319,7 +348,7 @@ class TrainingRun:
             child.send_signal(signal.SIGKILL)
         until_s = time.monotonic() + _KILL_PATIENCE_S
         for child in self._children.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.process.wait(max(0.0, until_s - time.monotonic()))
+            child.wait(max(0.0, until_s - time.monotonic()))
             child.reader.close()
         self._children.clear()
+        self._place.close()

@@ -47,6 +47,7 @@ class RunDirectory:
         self.events = self.path / "events.jsonl"
         self.status = self.path / "status.json"
         self.stop_request = self.path / ".stop"
+        self.writer = self.path / ".writer"
 
     def log_of(self, worker: str) -> Path:
         return self.path / f"{worker}.log"

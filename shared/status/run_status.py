@@ -29,6 +29,7 @@ class LaneStatus:
     cached: int = 0  # examples whose features need not be made again
     to_cache: int = 0  # of so many
     queue_depth: int | None = None  # of a replica after the first: of its own queue
+    host: str = ""  # where it lives, if that may be another than the launcher's
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from shared.run.record_numbers import finite_number
 from shared.status.presence import own_presence
 from shared.status.run_status import HISTORY_S, LaneStatus, Preparing, RunStatus, StoryLine
 from shared.worker.names import Role, number_of, role_of
-from shared.worker.reports import Busy, LineKind, Metrics, Phase, Report
+from shared.worker.reports import Busy, LineKind, Metrics, Phase, Placed, Report
 
 _LOSSES = 400
 _LINES = 40
@@ -31,6 +31,7 @@ class _Lane:
     since_s: float
     shares: deque[float] = dataclasses.field(default_factory=lambda: deque(maxlen=HISTORY_S))
     busy: Busy = dataclasses.field(default_factory=lambda: Busy(0.0))
+    host: str = ""
 
 
 class StatusKeeper:
@@ -123,6 +124,8 @@ class StatusKeeper:
                 lane.busy = report
                 if report.queue_depth is not None and not _is_further_replica(worker):
                     self._replace(queue_depth=report.queue_depth)
+            elif isinstance(report, Placed):
+                lane.host = report.host
             elif isinstance(report, Metrics):
                 self._take_numbers(report)
 
@@ -150,6 +153,7 @@ def _lane_status(worker: str, lane: _Lane) -> LaneStatus:
     return LaneStatus(
         worker, lane.phase, lane.since_s, tuple(lane.shares), busy.memory_mb, busy.cached,
         busy.to_cache, busy.queue_depth if _is_further_replica(worker) else None,
+        lane.host,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import zmq
@@ -77,6 +78,20 @@ def make_keys(folder: Path, names: list[str]) -> list[Path]:
             f"{folder}: keys can't be written there ({error.strerror}). Choose another --out."
         ) from None
     return made
+
+
+def keys_in_memory(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The text of a key file for a model process, and of one for each of the named data processes.
+
+    They are made for one run and are in no file.
+    """
+    server = ServerKeys(*_new_pair(), allowed={})
+    clients = {}
+    for name in names:
+        client = ClientKeys(*_new_pair(), server=server.public)
+        server.allowed[client.public] = name
+        clients[name] = _client_text(client)
+    return _server_text(server), clients
 
 
 def load_server_keys(path: str | Path) -> ServerKeys:

@@ -125,6 +125,13 @@ class Convicted:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """On which host a worker lives, where that may be another than the launcher's."""
+
+    host: str
+
+
+@dataclass(frozen=True)
 class Device:
     """Of a check: what a process sees of its device."""
 
@@ -176,7 +183,7 @@ class Pace:
 
 
 Report = (
-    Phase | Progress | Said | Busy | Metrics | Cause | Failure | Convicted
+    Phase | Progress | Said | Busy | Metrics | Cause | Failure | Convicted | Placed
     | Device | Forward | Compared | Sent | Arrived | Pace
 )  # fmt: skip
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from chromium import PROGRAM, Chromium
 from documents import blocks
+from ray_hosts import RayHosts
 
 from shared.config.variables import FAKE_GPUS_VARIABLE
 
@@ -290,6 +291,14 @@ def vocoder(tmp_path_factory, small_corpus, index_cache):
     runs.finish("run", "--task", "vocoder", *flags)
     yield runs
     runs.end_all()
+
+
+@pytest.fixture(scope="session")
+def ray_hosts():
+    """Three hosts of a Ray cluster; whoever has killed one mends it."""
+    hosts = RayHosts()
+    yield hosts
+    hosts.close()
 
 
 @pytest.fixture(scope="session")  # asked for first, so that nothing is trained for a skip

@@ -14,7 +14,8 @@ from shared.devices.gpus import (
     worker_environment,
 )
 from shared.errors import TandemError, Trouble
-from shared.launching.places import WorkerProcess
+from shared.places.local_place import WorkerProcess
+from shared.places.place import WorkerOrder
 from shared.run.directory import RunDirectory
 from shared.worker.contract import ROLE_VARIABLE, signal_name, trouble_of
 from shared.worker.reports import Cause, Failure, Report
@@ -42,13 +43,14 @@ class CheckChildren:
         self.deadline_s = COMPILING_DEADLINE_S if compiled_first else _STAGE_DEADLINE_S
         for role, module in _MODULES.items():
             arguments = ["-m", module, "--run", str(run.path), "--gpu", str(gpus[role].index)]
-            child = WorkerProcess(
+            order = WorkerOrder(
                 role,
-                [*arguments, _ENDPOINT_FLAGS[role], endpoint],
+                role,
+                (*arguments, _ENDPOINT_FLAGS[role], endpoint),
                 {**worker_environment(gpus[role]), **compiled_first, ROLE_VARIABLE: role},
                 run.log_of(f"{role}_check"),
-                self._take,
             )
+            child = WorkerProcess(order, self._take)
             self._children[role] = child
             self._selector.register(child.reader.descriptor, selectors.EVENT_READ, child.reader)
 

@@ -105,6 +105,8 @@ def _lane(lane: LaneStatus, status: RunStatus) -> str:
         more.append(f"p5/p50 {steady.ratio}")
     if lane.cached:
         more.append(f"cached {lane.cached:,}/{lane.to_cache:,}")
+    if lane.host:
+        more.append(f"on {lane.host}")
     if lane.phase not in (TRAINING, SERVING):
         more.append(lane.phase)
     bars = "".join(

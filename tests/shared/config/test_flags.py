@@ -7,7 +7,7 @@ import pytest
 import launcher
 from shared.config.flags import resolve_config, train_parser, with_fake_gpus
 from shared.config.option import TOPICS, rules_of
-from shared.config.settings import SECTIONS, Config, RunConfig
+from shared.config.settings import SECTIONS, Config, DataConfig, RunConfig, TrainingConfig
 from shared.config.variables import FAKE_GPUS_VARIABLE
 from shared.errors import ConfigError
 
@@ -180,3 +180,12 @@ def test_only_the_command_line_names_a_task(tmp_path):
     own.write_text("[run]\ntask = 'mine.py'\n")
     assert refused("--run-dir", str(tmp_path)) == f"{own}: {said}"
     assert refused("--run-dir", str(tmp_path), "--task", "mine.py") == f"{own}: {said}"
+
+
+def test_the_number_of_replicas_is_given_or_is_that_of_the_model_gpus():
+    assert DataConfig(model_replicas=3).num_model_replicas == 3
+    assert DataConfig(data_gpu=0, model_gpu=(1, 2), model_replicas=2).num_model_replicas == 2
+    with pytest.raises(ConfigError, match="model_gpu names 2. Give --model-replicas 0"):
+        DataConfig(data_gpu=0, model_gpu=(1, 2), model_replicas=3)
+    with pytest.raises(ConfigError, match="4, which 3 model processes can't share evenly. Name 1 "):
+        Config(DataConfig(model_replicas=3), training=TrainingConfig(grad_accum=4))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.config.flags import resolve_config, train_parser
 from shared.config.option import AUTO, OptionRule, rules_of
 from shared.config.renamed import RENAMED
-from shared.config.settings import SECTIONS, Config
+from shared.config.settings import SECTIONS, Config, DataConfig
 from shared.config.toml_file import (
     build_config,
     dump_config,
@@ -180,11 +180,13 @@ def configs(draw):
         task["min_seconds"] = 0.0
     if layer["training"]["deterministic"]:
         layer["training"]["max_minutes"] = 0.0
-    training, model_gpu = layer["training"], layer["data"]["model_gpu"]
-    if training["grad_accum"] and isinstance(model_gpu, tuple):  # they share a step's batches
-        training["grad_accum"] = (
-            min(4096, training["grad_accum"]) // len(model_gpu) * len(model_gpu)
-        )
+    training, data = layer["training"], layer["data"]
+    if data["model_gpu"] is not None:  # there is a replica for each
+        data["model_replicas"] = 0
+    count = DataConfig(model_gpu=data["model_gpu"], model_replicas=data["model_replicas"])
+    if training["grad_accum"]:  # they share a step's batches
+        shared = count.num_model_replicas
+        training["grad_accum"] = min(4096, training["grad_accum"]) // shared * shared
     return build_config(layer)
 
 

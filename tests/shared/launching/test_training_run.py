@@ -9,8 +9,9 @@ import pytest
 
 from shared.config.settings import Config, DataConfig, RunConfig
 from shared.devices.gpus import Placement
-from shared.launching.places import LineReader, WorkerProcess
 from shared.launching.training_run import TrainingRun
+from shared.places.local_place import WorkerProcess
+from shared.places.place import WorkerOrder
 from shared.run.directory import RunDirectory
 from shared.worker.contract import STANDING_BY
 from shared.worker.reports import LineKind, Progress
@@ -129,24 +130,6 @@ def test_a_worker_that_tells_much_but_does_nothing_is_replaced_and_its_stack_is_
     assert "data_worker.py" in (tmp_path / "run" / f"{DATA}.log").read_text()
 
 
-def test_a_pipe_that_has_ended_leaves_its_number_to_others():
-    read, write = os.pipe()
-    os.write(write, b"one\ntwo")
-    os.close(write)
-    lines = []
-    reader = LineReader(read, lines.append)
-    assert reader.read() and not reader.read() and reader.is_closed
-    assert lines == ["one", "two"]
-    next_read, next_write = os.pipe()
-    assert next_read == read
-    os.write(next_write, b"another's")
-    reader.drain()
-    reader.close()
-    assert os.read(next_read, 100) == b"another's"
-    os.close(next_read)
-    os.close(next_write)
-
-
 def test_a_worker_that_can_not_be_started_is_tried_again(launch, tmp_path):
     in_the_way = tmp_path / "run" / f"{DATA}.log"
     in_the_way.mkdir()
@@ -167,5 +150,6 @@ def test_what_could_not_be_started_leaves_no_descriptor(tmp_path):
     gc.collect()
     descriptors = os.listdir("/proc/self/fd")
     with pytest.raises(IsADirectoryError):
-        WorkerProcess("w", ["-c", ""], {}, tmp_path, lambda worker, report: None)
+        order = WorkerOrder("w", "data", ("-c", ""), {}, tmp_path)
+        WorkerProcess(order, lambda worker, report: None)
     assert os.listdir("/proc/self/fd") == descriptors

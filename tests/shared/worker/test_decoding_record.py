@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.launching.places import WorkerProcess
+from shared.places.local_place import WorkerProcess
+from shared.places.place import WorkerOrder
 from shared.worker.contract import RECORD_VARIABLE, SUSPECTS_VARIABLE
 from shared.worker.decoding_record import (
     ReadingRecord,
@@ -42,8 +43,8 @@ def by_hand(tmp_path, monkeypatch):
 
 
 def test_the_rows_outlive_the_process_that_read_them(tmp_path):
-    arguments = ["-c", READS, str(tmp_path), "SIGSEGV"]
-    child = WorkerProcess("w", arguments, {}, tmp_path / "log", lambda name, report: None)
+    order = WorkerOrder("w", "data", ("-c", READS, str(tmp_path), "SIGSEGV"), {}, tmp_path / "log")
+    child = WorkerProcess(order, lambda name, report: None)
     status = child.process.wait(60)
     assert status == -signal.SIGSEGV, (tmp_path / "log").read_text()
     assert child.was_reading() == (0, 7, 41)
