@@ -50,7 +50,7 @@ def graphs_of_a_step(policy="float32", **settings):
 
 @pytest.mark.parametrize(
     ("policy", "settings"),
-    [("float32", {}), ("mixed_bfloat16", {"compile_update": True}),
+    [("float32", {}), ("mixed_bfloat16", {}),
      ("mixed_float16", {"muon": False, "grad_accum": 2})],
 )  # fmt: skip
 def test_no_step_and_no_validation_of_speech_is_refused(policy, settings):
