@@ -111,7 +111,7 @@ class Session(ModelParts):
         if self._num_replicas > 1:
             self._agreement = FirstAgrees(exclusion_endpoint(self._run_id), self._num_replicas)
             hub = Hub(exchange_endpoint(self._run_id), self._num_replicas)
-            self._team = Team(hub, config.training.deterministic, self._task)
+            self._team = Team(hub, config.training.deterministic)
 
     def close(self) -> None:
         """No other replica hears of this one any more."""
@@ -235,7 +235,7 @@ class Session(ModelParts):
         end = LAST_VALIDATION + self._plan.num_validation_batches
         receiver = self._make_receiver(LAST_VALIDATION, end, exclusions)
         receiver.start()
-        prefetch = DevicePrefetch(receiver.queue, self._device, False)
+        prefetch = DevicePrefetch(receiver.queue, self._device, self._task.amount)
         try:
             loop.validate_at_the_end(receiver, prefetch)
         except BaseException:
@@ -324,7 +324,9 @@ class Session(ModelParts):
             share=self._share,
             team=self._team,
             receiver=receiver,
-            prefetch=DevicePrefetch(receiver.queue, self._device, config.run.audit),
+            prefetch=DevicePrefetch(
+                receiver.queue, self._device, self._task.amount, config.run.audit
+            ),
             train_step=train_step,
             validation=Validation(model, self._task, self._signature, train_step, showing.keep),
             schedule=schedule,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import numpy as np
 import tensorflow as tf
 
 from model_worker.model_process import Session
@@ -50,9 +49,6 @@ class MeasuringSession(Session):
     def has_new_share(self) -> bool:
         return self._busy.sample()
 
-    def amount_of(self, arrays: dict[str, np.ndarray]) -> float:
-        return self._task.amount(arrays).real
-
     def make_step(self) -> TrainStep:
         self._seed()
         with tf.device(self._device):
@@ -78,7 +74,7 @@ class MeasuringSession(Session):
         end = self._plan.layout.num_stream_batches
         receiver = self._make_receiver(0, end, self._known_exclusions(None))
         receiver.start()
-        prefetch = DevicePrefetch(receiver.queue, self._device, hash_arrays=False)
+        prefetch = DevicePrefetch(receiver.queue, self._device, self._task.amount)
         try:
             yield receiver, prefetch
         finally:

@@ -31,8 +31,6 @@ from shared.worker.start import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from model_worker.checks.measuring_session import MeasuringSession
     from model_worker.stream.device_prefetch import DeviceBatch, DevicePrefetch
     from model_worker.training.step import TrainStep
@@ -119,7 +117,7 @@ def _measure(
                 step(batch.tensors, 0, _RATE)
                 step.num_nonfinite.numpy()  # waits for the device
                 receiver.taken()
-                _note(meter, batch.received.arrays, session, reporter)
+                _note(meter, batch, session, reporter)
         reporter.tell(Pace("sequential", meter.pace()))
     kept: list[DeviceBatch] = []
     with session.stream() as (receiver, prefetch):
@@ -130,7 +128,7 @@ def _measure(
             if not kept or (len(kept) < _MOST_KEPT and kept_bytes + size <= _MOST_KEPT_BYTES):
                 kept.append(batch)
                 kept_bytes += size
-            _note(meter, batch.received.arrays, session, reporter)
+            _note(meter, batch, session, reporter)
     if "data" in flags.what:
         reporter.tell(Pace("data", meter.pace()))
     if "model" in flags.what and kept:
@@ -141,7 +139,7 @@ def _measure(
             step(batch.tensors, 0, _RATE)
             if number % _WAIT_EVERY_STEPS == 0:
                 step.num_nonfinite.numpy()
-            _note(meter, batch.received.arrays, session, reporter)
+            _note(meter, batch, session, reporter)
         reporter.tell(Pace("model", meter.pace()))
 
 
@@ -169,13 +167,13 @@ def _batches(
 
 
 def _note(
-    meter: PaceMeter, arrays: dict[str, np.ndarray], session: MeasuringSession, reporter: Reporter
+    meter: PaceMeter, batch: DeviceBatch, session: MeasuringSession, reporter: Reporter
 ) -> None:
     if session.has_new_share():
         if session.busy_share is not None:
             meter.note_busy(session.busy_share)
         reporter.phase("measuring", _MEASURING_DEADLINE_S)
-    meter.note(session.amount_of(arrays))
+    meter.note(batch.amount.real)
 
 
 if __name__ == "__main__":

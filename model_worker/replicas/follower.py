@@ -79,11 +79,12 @@ class Follower(ModelParts):
         )
         receiver = self._open_receiver(first, end, exclusions, lambda *_: None, agreement)
         receiver.start()
-        prefetch = DevicePrefetch(receiver.queue, self._device, self._config.run.audit)
+        prefetch = DevicePrefetch(
+            receiver.queue, self._device, self._task.amount, self._config.run.audit
+        )
         parts = FollowerParts(
             plan=self._plan,
             share=self._share,
-            task=self._task,
             num_own=self._config.training.grad_accum // self._num_replicas,
             in_order=self._config.training.deterministic,
             receiver=receiver,

@@ -17,7 +17,6 @@ from model_worker.watching.replica_times import ReplicaTimes
 from model_worker.watching.trained_batch import TrainedBatch
 from shared.devices.cores import BusyMeter
 from shared.plan.plan import Plan
-from shared.task.model_side import ModelSide
 from shared.worker.reports import Busy, Reporter
 from shared.worker.want_of_memory import is_want_of_memory, too_large
 
@@ -30,7 +29,6 @@ class FollowerParts:
 
     plan: Plan
     share: Share  # of the stream's batches
-    task: ModelSide
     num_own: int  # batches of each step that are this replica's
     in_order: bool
     receiver: Receiver
@@ -102,7 +100,7 @@ class FollowerLoop:
                 grad_accum = parts.num_own * parts.share.num_replicas
                 raise too_large(error, shape, grad_accum) from error
             raise
-        trained = TrainedBatch.of(batch, self._cursor, parts.task)
+        trained = TrainedBatch.of(batch, self._cursor)
         self._liveness.moved(self._cursor)
         self._liveness.allow_for(time.perf_counter() - started_s, is_first)
         if not self._own.add(said, trained, is_last=turn == parts.num_own - 1):

@@ -17,7 +17,6 @@ from model_worker.training.step import TrainStep
 from model_worker.watching.replica_times import ReplicaTimes
 from model_worker.watching.trained_batch import TrainedBatch
 from shared.plan.exclusions import Exclusions
-from shared.task.model_side import ModelSide
 
 
 class OwnBatches:
@@ -56,10 +55,9 @@ class OwnBatches:
 class Team:
     """All replicas of a run, as the first one sees them."""
 
-    def __init__(self, hub: Hub, in_order: bool, task: ModelSide):
+    def __init__(self, hub: Hub, in_order: bool):
         self._hub = hub
         self._own = OwnBatches(in_order)
-        self._task = task
         self._shared: SharedStep | None = None
         self._exchange_ms = 0.0
         self.others = [ReplicaTimes() for _ in range(hub.num_replicas - 1)]
@@ -121,7 +119,7 @@ class Team:
         """
         assert self._shared is not None, "not begun"
         said = self._shared.say(batch.tensors, step, place)
-        if not self._own.add(said, TrainedBatch.of(batch, number, self._task), is_last):
+        if not self._own.add(said, TrainedBatch.of(batch, number), is_last):
             return []
         own = self._own.take(step, number, ReplicaTimes())
         begun_s = time.perf_counter()

@@ -6,13 +6,18 @@ import dataclasses
 import queue
 import threading
 import time
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from model_worker.stream.batch_queue import BatchQueue, ReceivedBatch
 from shared.devices.cores import free_this_thread
 from shared.diagnosis.wait_attribution import BatchLife, Made
+from shared.plan.plan import FILLER
 from shared.stream.array_block import digest_of
+from shared.task.batch import ROWS
+from shared.task.model_side import Amount
 
 _AHEAD = 2
 _STEP_BEGINS_S = 0.002
@@ -24,6 +29,8 @@ class DeviceBatch:
 
     received: ReceivedBatch
     tensors: dict[str, tf.Tensor]
+    rows: list[int]  # of the index; fillers are none
+    amount: Amount
     sha256: str  # of its arrays, when asked for
     copy_ms: float
     idle_ms: float  # the copying thread, before the batch was there
@@ -41,11 +48,21 @@ class DeviceBatch:
 
 
 class DevicePrefetch:
-    """A thread between the ordered queue and the training loop."""
+    """A thread between the ordered queue and the training loop.
 
-    def __init__(self, source: BatchQueue, device: str, hash_arrays: bool):
+    What the log wants to know of a batch is looked at here too: the loop has no time to spare.
+    """
+
+    def __init__(
+        self,
+        source: BatchQueue,
+        device: str,
+        amount_of: Callable[[Mapping[str, np.ndarray]], Amount],
+        hash_arrays: bool = False,
+    ):
         self._source = source
         self._device = device
+        self._amount_of = amount_of
         self._hash_arrays = hash_arrays
         self._ready: queue.Queue[DeviceBatch | BaseException] = queue.Queue(_AHEAD)
         self._closed = False
@@ -104,8 +121,15 @@ class DevicePrefetch:
                 for name, array in received.arrays.items()
             }
         copy_ms = (time.perf_counter() - started_s) * 1000
-        digest = digest_of(received.arrays) if self._hash_arrays else ""
-        return DeviceBatch(received, tensors, digest, copy_ms, idle_ms)
+        return DeviceBatch(
+            received,
+            tensors,
+            rows=[row for row in received.arrays[ROWS].tolist() if row != FILLER],
+            amount=self._amount_of(received.arrays),
+            sha256=digest_of(received.arrays) if self._hash_arrays else "",
+            copy_ms=copy_ms,
+            idle_ms=idle_ms,
+        )
 
 
 def _on_device(tensor: tf.Tensor, device: str) -> tf.Tensor:

@@ -137,7 +137,7 @@ class ProgressLog:
 
     def trained(self, batch: DeviceBatch, number: int, skipped: bool) -> None:
         """Note one training batch."""
-        self.note(TrainedBatch.of(batch, number, self._task), skipped)
+        self.note(TrainedBatch.of(batch, number), skipped)
 
     def note(self, batch: TrainedBatch, skipped: bool = False) -> None:
         """The same, of a batch that another replica may have trained on."""

@@ -6,9 +6,6 @@ import dataclasses
 from typing import Any
 
 from model_worker.stream.device_prefetch import DeviceBatch
-from shared.plan.plan import FILLER
-from shared.task.batch import ROWS
-from shared.task.model_side import ModelSide
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,15 +21,13 @@ class TrainedBatch:
     timings_ms: dict[str, float]
 
     @classmethod
-    def of(cls, batch: DeviceBatch, number: int, task: ModelSide) -> TrainedBatch:
-        arrays = batch.received.arrays
-        amount = task.amount(arrays)
+    def of(cls, batch: DeviceBatch, number: int) -> TrainedBatch:
         return cls(
             number=number,
-            rows=[int(row) for row in arrays[ROWS] if row != FILLER],
+            rows=batch.rows,
             sha256=batch.sha256,
-            real_amount=float(amount.real),
-            padded_amount=float(amount.padded),
+            real_amount=float(batch.amount.real),
+            padded_amount=float(batch.amount.padded),
             data_busy=batch.received.data_busy,
             timings_ms={**batch.received.timings_ms, "device_copy": batch.copy_ms},
         )

@@ -36,6 +36,7 @@ from shared.plan.plan import Plan
 from shared.plan.plan_of_run import settings_fingerprint
 from shared.speech.batch import FORM
 from shared.stream.sockets import ClientSocket, ServerSocket
+from shared.task.model_side import ModelSide
 from shared.worker.decoding_record import ReadingRecord
 from shared.worker.reports import Reporter
 
@@ -164,7 +165,7 @@ def pipeline(folder, config, index, task, link_pause_s):
         thread.start()
         stack.callback(thread.join, DEADLINE_S)
         stack.callback(stop.set)
-        prefetch = DevicePrefetch(receiver.queue, "/CPU:0", False)
+        prefetch = DevicePrefetch(receiver.queue, "/CPU:0", ModelSide(Config()).amount)
         stack.callback(prefetch.close)
         yield receiver, prefetch
 
