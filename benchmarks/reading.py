@@ -110,7 +110,7 @@ def main() -> None:
             share = 1 - len(wrong) / len(found)
             kinds = Counter(each.kind for each in wrong)
             note = f"{len(found)} sentences" + "".join(f", {n} {kind}" for kind, n in kinds.items())
-            what = "held out" if held_out else "of the list"
+            what = "written after the rules" if held_out else "written before the rules"
             lines.append(Line(f"{language}, {what}", [share], least=GOAL, note=note))
     finish(flags, lines)
 

@@ -31,7 +31,7 @@ _WORD_AHEAD = re.compile(r"\s+[a-z]")
 _NOUN_OF_SIZE = re.compile(
     r"\s+(?:fine|bill|ticket|fee|deal|tip|prize|grant|loan|check|note|gift|reward|bonus|citation|deposit"
     r"|discount|donation|budget|bail|settlement|contract|investment|project|bond|award|coin|drive|disk"
-    r"|file|card|battery|monitor|screen|engine|motor|bottle|can|bag|box|race|run|walk|limit|zone)s?\b"
+    r"|file|card|battery|monitor|screen|engine|motor|bottle|can|bag|box|race|run|walk|limit|zone|bulb|light|outlet|socket)s?\b"
 )
 _NO_NOUN = re.compile(
     r"\s+(?:of|in|on|at|to|and|or|from|for|by|with|per|is|was|are|were|a|an|the|more|less|after|than"
@@ -173,7 +173,7 @@ def _by(match: re.Match[str]) -> str:
 
 _UNIT = "|".join(
     sorted(
-        (re.escape(name) for name in UNITS if name not in ("s", "t", "B", "L", "J")),
+        (re.escape(name) for name in UNITS if name not in ("s", "t", "L", "W", "V")),
         key=len,
         reverse=True,
     )
@@ -202,7 +202,7 @@ _MEASURES = [
     Rule(
         re.compile(
             rf"(?<![\w.,/])(?P<sign>[-−])?(?:(?P<low>{NUMBER})\s?[–—-]\s?)?(?P<amount>{NUMBER}(?: (?:thousand|[mb]illion))?)"
-            rf"(?:(?P<gap>\s?|-)(?P<unit>°\s?[CF]\b|{_UNIT})|(?P<apart>\s[stBLJ]))"
+            rf"(?:(?P<gap>\s?|-)(?P<unit>°\s?[CF]\b|{_UNIT})|(?P<apart>\s[stL]|\s?[WV])(?!\s[A-Z\d]))"
             rf"(?:/(?P<per>{_UNIT}|s))?(?![\w/²³'’°])(?:\.(?!\w))?"
         ),
         _measure,

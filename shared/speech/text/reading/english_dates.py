@@ -157,12 +157,23 @@ def _days(match: re.Match[str]) -> str:
     return f"{DAYS[match[1]]} to {DAYS[match[2]]}" + kept_stop(match)
 
 
-def _day(match: re.Match[str]) -> str:
-    return DAYS[match[1] or match[2]]
+def _day(match: re.Match[str]) -> str | None:
+    day, after = match[1] or match[2], match.string[match.end() :]
+    if day in ("Sat", "Sun") and not _WITH_SATURDAY.match(after):
+        return None  # "We saw the Sun. It rose."
+    return DAYS[day] + kept_stop(match)
+
+
+_WITH_SATURDAY = re.compile(
+    rf",? (?:\d|(?:{_MONTH})\b|night|morning|afternoon|evening|at\b)|,|\s?[–-]"
+)
 
 
 def _month(match: re.Match[str]) -> str | None:
-    return MONTH_NAMES[match[1]] + kept_stop(match) if match[1] in _SHORT_MONTHS else None
+    stop = kept_stop(match)
+    if match[1] not in _SHORT_MONTHS or (match[1] == "Jan" and stop):  # who is a person, too
+        return None
+    return MONTH_NAMES[match[1]] + stop
 
 
 def _time(match: re.Match[str]) -> str | None:

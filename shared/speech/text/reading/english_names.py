@@ -11,7 +11,9 @@ from shared.speech.text.reading.english_words import (
     ACRONYMS,
     BEFORE_NUMBERS,
     COUNTED,
+    FIRST_RULERS,
     LETTERED,
+    NOT_AT_THE_END,
     ONLY_WITH_STOP,
     RULERS,
     RULING,
@@ -32,7 +34,8 @@ def _title(match: re.Match[str]) -> str | None:
 
 def _state(match: re.Match[str]) -> str | None:
     state = STATES.get(match[1])
-    return state and state + kept_stop(match)
+    stop = kept_stop(match)
+    return state and (None if stop and match[1] in NOT_AT_THE_END else state + stop)
 
 
 def _street(match: re.Match[str]) -> str:
@@ -55,7 +58,7 @@ def _bare(match: re.Match[str]) -> str | None:
 
 
 def _lettered(match: re.Match[str]) -> str:
-    return LETTERED[match[1]]
+    return LETTERED[match[1]] + (kept_stop(match) if match[1] == "Ph.D" else "")
 
 
 def _bare_roman(match: re.Match[str]) -> str | None:
@@ -63,7 +66,13 @@ def _bare_roman(match: re.Match[str]) -> str | None:
     return str(value) if value and match.group() not in ("XX", "XXX") else None
 
 
-_VERB = re.compile(r"\s+(?!(?:of|was|reigned|ruled|died|became|who|and|had)\b)[a-z]|'")
+# What follows a numeral I, and not the pronoun.
+_ENDS = re.compile(r"[.,;:)\]]|\s*$|\s(?:of|and)\s")
+_NO_PRONOUN = re.compile(r"[.,;:)\]'’–—-]|\s*$|\s(?:of|and|or|to|through|is|was|in|on)\b|\s[(–—-]")
+_OF = re.compile(r"['’]s|\s(?:of|reigned|ruled|became)\b|\s\(")
+_REIGNED = re.compile(
+    r"[.,;:)\]'’]|\s*$|\s(?:of|reigned|ruled|became|was|had|died|who|and|in|on|to)\b|\s[(–—-]"
+)
 
 
 def _roman(match: re.Match[str]) -> str | None:
@@ -73,12 +82,19 @@ def _roman(match: re.Match[str]) -> str | None:
         return None
     if len(numeral) == 1 and re.match(r"\. [A-Z]", match.string[match.end() :]):
         return None  # an initial
+    after = match.string[match.end() :]
     if name.lower() in COUNTED:
+        if (
+            numeral == "I"
+            and name != "War"
+            and not (_NO_PRONOUN if name[0].isupper() else _ENDS).match(after)
+        ):
+            return None  # "the part I like"
         return f"{before}{name} {value}" if len(numeral) > 1 or numeral in "IVX" else None
     if title or name in RULERS:
-        after = match.string[match.end() :]
-        if value > 30 or (numeral == "I" and not title and _VERB.match(after)):
-            return None  # "Then Henry I saw"
+        is_known = title or name in FIRST_RULERS
+        if value > 30 or (numeral == "I" and not (_REIGNED if is_known else _OF).match(after)):
+            return None  # "When I met Henry I was young"
         return f"{before}{name} the {ordinal(value)}"
     return f"{before}{name} {value}" if len(numeral) > 1 and value < 40 else None
 
@@ -109,6 +125,10 @@ _RULES = [
     Rule(re.compile(r"(?<=[A-Za-z], )([A-Z][a-z]+)\.(?!\w)"), _state),
     Rule(re.compile(r"\b([A-Z][a-z]+)\.(?= (?:[A-Z]\.|[A-Z][a-z]|\d+(?:st|nd|rd|th)\b))"), _title),
     Rule(re.compile(r"\b([A-Za-z]+)\.(?!\w)"), _abbreviation),
+    Rule(
+        re.compile(r"(\b(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th)) )Ave\b(?!\.| Maria)"),
+        lambda match: f"{match[1]}Avenue",
+    ),
     Rule(re.compile(r"\b([A-Za-z]{2,6})\b(?![.'’-])"), _bare),
     Rule(re.compile(r"\b[A-Z]{2,5}\b"), lambda match: ACRONYMS.get(match.group())),
 ]

@@ -67,7 +67,7 @@ ONLY_WITH_STOP = frozenset(
      "Art", "Ms", "Hon", "Rep", "Gen", "Sen", "Col", "Inc", "Corp", "ext", "Ext", "sec", "Sec",
      "ca", "p", "P", "Mt", "Ft", "Ct", "St", "Pres", "Rev", "ch", "Ch", "fig", "Fig", "mos",
      "misc", "cont", "Lt", "Sr", "Esq", "intl", "Maj", "Adm", "chap", "Chap", "figs", "Figs", "avg",
-     "eds", "secs", "mins", "viz", "Assn", "Univ", "eq", "Eq", "rm", "Rm", "Nos"}
+     "eds", "secs", "mins", "viz", "Assn", "Univ", "eq", "Eq", "Tel", "tel", "Ave", "rm", "Rm", "Nos"}
 )  # fmt: skip
 LETTERED = {"i.e": "that is", "Ph.D": "PhD", "a.k.a": "also known as"}
 # Acronyms that espeak-ng spells, and people read.
@@ -85,6 +85,14 @@ STATES = {
 }  # fmt: skip
 
 
+# At the end of a sentence they are other words: "Goodbye, Pa."
+NOT_AT_THE_END = words("Pa La Miss Ill Mass Wash Mo Del Ore Ind Mont Kan Ark")
+# Whose first is spoken of more than any friend of that name.
+FIRST_RULERS = words(
+    "Elizabeth Napoleon Ramses Darius Xerxes Wilhelm Ferdinand Leopold Mehmed Otto"
+)
+
+
 class Unit(NamedTuple):
     """One of it, and several."""
 
@@ -98,6 +106,7 @@ def _metric(symbol: str, name: str, prefixes: str) -> dict[str, Unit]:
     return {p + symbol: Unit(full[p] + name, full[p] + name + "s") for p in ["", *prefixes]}
 
 
+_BYTES = (("k", "kilo"), ("M", "mega"), ("G", "giga"), ("T", "tera"))
 UNITS = {
     **_metric("g", "gram", "kmµμ"),
     **_metric("m", "meter", "kcmµμn"),
@@ -105,9 +114,9 @@ UNITS = {
     **_metric("L", "liter", "m"),
     **_metric("W", "watt", "kMGm"),
     **_metric("V", "volt", "km"),
-    **_metric("B", "byte", "kMGT"),
+    **{p + "B": Unit(f"{n}byte", f"{n}bytes") for p, n in _BYTES},
     **_metric("Pa", "pascal", "khM"),
-    **_metric("J", "joule", "kM"),
+    "kJ": Unit("kilojoule", "kilojoules"), "MJ": Unit("megajoule", "megajoules"),
     "KB": Unit("kilobyte", "kilobytes"),
     "Hz": Unit("hertz", "hertz"), "kHz": Unit("kilohertz", "kilohertz"),
     "dB": Unit("decibel", "decibels"), "mA": Unit("milliamp", "milliamps"),
@@ -135,7 +144,7 @@ UNITS = {
     "lb": Unit("pound", "pounds"), "oz": Unit("ounce", "ounces"),
     "fl oz": Unit("fluid ounce", "fluid ounces"), "fl. oz": Unit("fluid ounce", "fluid ounces"),
     "ft": Unit("foot", "feet"), "yd": Unit("yard", "yards"), "yds": Unit("yard", "yards"),
-    "mi": Unit("mile", "miles"), "gal": Unit("gallon", "gallons"), "pt": Unit("pint", "pints"),
+    "mi": Unit("mile", "miles"), "gal": Unit("gallon", "gallons"),
     "qt": Unit("quart", "quarts"), "tsp": Unit("teaspoon", "teaspoons"),
     "tbsp": Unit("tablespoon", "tablespoons"), "Tbsp": Unit("tablespoon", "tablespoons"),
     "Tsp": Unit("teaspoon", "teaspoons"),

@@ -156,7 +156,7 @@ def _times(match: re.Match[str]) -> str:
 _SPACE_IN_DEGREES = re.compile(r"°\s")
 _UNIT = "|".join(
     sorted(
-        (re.escape(name) for name in UNITS if name not in ("s", "t", "A", "°C", "°F")),
+        (re.escape(name) for name in UNITS if name not in ("s", "t", "L", "°C", "°F")),
         key=len,
         reverse=True,
     )
@@ -166,7 +166,7 @@ _MEASURES = [
     Rule(
         re.compile(
             rf"(?<![\w.,/:])(?P<sign>[-−](?=\d))?{_LOW}(?P<amount>{NUMBER})"
-            rf"(?:(?:\s|-)?(?P<unit>°\s?[CF]\b|{_UNIT})|\s(?P<apart>[stA]))"
+            rf"(?:(?:\s|-)?(?P<unit>°\s?[CF]\b|{_UNIT})|\s(?P<apart>[stL]))"
             rf"(?:/(?P<per_amount>\d+ )?(?P<per>{_PER}))?(?![\w/²³'’°])(?:\.(?!\w))?"
         ),
         _measure,

@@ -98,6 +98,7 @@ def _year(match: re.Match[str]) -> str:
 
 
 _HOUR, _MINUTE = r"(?:[01]?\d|2[0-4])", r"[0-5]\d"
+_DATE_AHEAD = rf",? \d\d?(?:\.\s?\d\d?\.|\. (?:{_MONTH})\b|:\d\d|[.:]\d\d Uhr)"
 _DASH = r"\s?[–—-]\s?"
 RULES = [
     Rule(
@@ -133,7 +134,7 @@ RULES = [
         has_number=False,
     ),
     Rule(re.compile(rf"(?<=\bam )({_DAYS})\.(?! [A-ZÄÖÜ][a-zäöü])"), _day, has_number=False),
-    Rule(re.compile(rf"\b({_DAYS})(?:\.,|\.(?= \d)|(?=,? \d\d?[.:]))"), _day, has_number=False),
+    Rule(re.compile(rf"\b({_DAYS})(?:\.,|\.(?= \d)|(?={_DATE_AHEAD}))"), _day, has_number=False),
     Rule(
         re.compile(
             rf"{_START}(?P<hour>{_HOUR})(?:[:.](?P<minute>{_MINUTE}))?{_DASH}"

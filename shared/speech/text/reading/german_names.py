@@ -13,6 +13,8 @@ from shared.speech.text.reading.german_words import (
     BEFORE_WORDS,
     COUNTED,
     LETTERED,
+    NAMED,
+    NUMBERED,
     ONLY_WITH_STOP,
     RULERS,
 )
@@ -40,7 +42,11 @@ def _lettered(match: re.Match[str]) -> str:
 
 
 def _before_word(match: re.Match[str]) -> str | None:
-    words = BEFORE_WORDS.get(match[1])
+    words, after = BEFORE_WORDS.get(match[1]), match.string[match.end() :]
+    if match[1] in NUMBERED and not re.match(r"\s?(?:\d|[IVX]+\b)", after):
+        return None
+    if match[1] in NAMED and not re.match(r"\s?[A-ZÄÖÜ]|-", after):
+        return None
     return words and words + (" " if match.string[match.end() :][:1].isdigit() else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from shared.speech.text.reading import roman
-from shared.speech.text.reading.full_stop import kept_stop
+from shared.speech.text.reading.full_stop import SENTENCE_WORDS, kept_stop
 from shared.speech.text.reading.german_words import DAYS, MONTH_NAMES
 from shared.speech.text.reading.reader import Rule, words
 
@@ -58,7 +58,11 @@ _NOUNS = (
     "|Staffel|Folge|Ausgabe|Hälfte|Bezirk|Armee|Kongress|Welle|Generation|Dan|Grad|Monat|Jahr|Gang"
     "|Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|OG|Jhd|Jh|Jhdt|Jhs|FC"
 )
-_ARTICLES = "|".join(sorted(_WEAK_EN | _WEAK_E | _STRONG, key=len, reverse=True))
+_ARTICLES = "|".join(
+    sorted(
+        (_WEAK_EN - words("ab bis seit nach vor um von")) | _WEAK_E | _STRONG, key=len, reverse=True
+    )
+)
 
 
 def in_words(number: int, ending: str) -> str:
@@ -123,7 +127,12 @@ _NUMBER = r"(?<![\w.,/:-])(?P<number>\d{1,4})\."
 RULES = [
     Rule(re.compile(r"(?<=\bwurde |.\bwird )(?P<number>\d{1,2})\.(?!\w)"), _predicate),
     Rule(re.compile(rf"{_NUMBER}(?=\s+(?:{_NOUNS}|{'|'.join(MONTH_NAMES)})\b)"), _ordinal),
-    Rule(re.compile(rf"\b(?i:{_ARTICLES})\s+{_NUMBER}(?=\s+[^\W\d_]{{2,}})"), _ordinal),
+    Rule(
+        re.compile(
+            rf"\b(?i:{_ARTICLES})\s+{_NUMBER}(?=\s+(?!(?:{SENTENCE_WORDS})\b)[^\W\d_]{{2,}})"
+        ),
+        _ordinal,
+    ),
     Rule(
         re.compile(
             rf"\b(?=\w+\s+[IVX]+\.)(?i:{_ARTICLES})\s+"

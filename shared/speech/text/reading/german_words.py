@@ -49,12 +49,16 @@ BEFORE_WORDS = {
     "ausschl": "ausschließlich", "evtl": "eventuell", "ggf": "gegebenenfalls", "sog": "sogenannte",
     "mind": "mindestens", "max": "maximal", "durchschn": "durchschnittlich", "insb":
     "insbesondere", "insbes": "insbesondere", "geb": "geboren", "gest": "gestorben",
-    "verh": "verheiratet", "zw": "zwischen", "Red": "Redaktion", "vsl": "voraussichtlich", "Mag": "Magister",
-    "Lt": "Laut", "Ca": "Circa", "Inkl": "Inklusive", "Max": "Maximal", "Mind": "Mindestens",
+    "verh": "verheiratet", "zw": "zwischen", "vsl": "voraussichtlich", "Mag": "Magister",
+    "Lt": "Laut", "Ca": "Circa", "Inkl": "Inklusive", "Mind": "Mindestens",
     "Evtl": "Eventuell", "Ggf": "Gegebenenfalls", "Bzgl": "Bezüglich", "bzgl": "bezüglich",
     "ungef": "ungefähr", "allg": "allgemein", "österr": "österreichisch", "Ggü": "Gegenüber",
     "ggü": "gegenüber", "zus": "zusammen", "Apr": "April", "Verf": "Verfasser",
 }  # fmt: skip
+# These are other words where no number follows.
+NUMBERED = words("Art Abs Bd Kap Tab Abb Ziff Anm Nr Nrn")
+# And these where no name does.
+NAMED = words("Fr St Hr Hrn Mag Ing")
 # Their full stop ends a sentence where the text is at its end.
 ABBREVIATIONS = {
     "usw": "und so weiter", "usf": "und so fort", "etc": "et cetera", "Str": "Straße",
@@ -102,6 +106,7 @@ def _feminine(name: str) -> GermanUnit:
     return GermanUnit(f"eine {name}", f"{name}n")
 
 
+_BYTES = (("k", "Kilo"), ("M", "Mega"), ("G", "Giga"), ("T", "Tera"))
 UNITS = {
     **_metric("g", "Gramm", "kmµμ"),
     **_metric("m", "Meter", "kcdmµμn"),
@@ -109,8 +114,8 @@ UNITS = {
     **_metric("L", "Liter", "m"),
     **_metric("W", "Watt", "kMGm"),
     **_metric("V", "Volt", "km"),
-    **_metric("A", "Ampere", "m"),
-    **_metric("B", "Byte", "kMGT"),
+    "mA": GermanUnit("ein Milliampere", "Milliampere"),
+    **{p + "B": GermanUnit(f"ein {n}byte", f"{n}byte") for p, n in _BYTES},
     **_metric("Pa", "Pascal", "khM"),
     "kJ": GermanUnit("ein Kilojoule", "Kilojoule"),
     **_metric("Hz", "Hertz", "kMG"),

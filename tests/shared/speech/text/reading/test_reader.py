@@ -123,6 +123,8 @@ GERMAN = [
     ("z. B. so", "zum Beispiel so"),
     ("d.h. so", "das heißt so"),
     ("usw. und", "und so weiter und"),
+    ("usw. Das ist", "und so weiter. Das ist"),
+    ("Er blieb bis 1990. Dann", "Er blieb bis 19 hundert 90. Dann"),
     ("Hauptstr. 21", "Hauptstraße 21"),
     ("Nr. 12", "Nummer 12"),
     ("Heinrich VIII. hatte", "Heinrich der achte hatte"),
@@ -211,13 +213,14 @@ def test_a_text_without_such_tokens_stays_as_it_is():
 @pytest.mark.parametrize(
     "text",
     [
-        "He said no. Then he left.",
-        "I saw it in May.",
-        "A man sat. The dog ran.",
-        "Is it on?",
-        "It's me, I think.",
+        "He said no. Then he left.", "I saw it in May.", "A man sat. The dog ran.", "It's me, I think.",
+        "In part I agree with you.", "The book I read was long.", "At this stage I think so.",
+        "When I met Charles I was young.", "We saw the Sun. It was bright.", "I met Jan. She is nice.",
+        "Goodbye, Pa. We love you.", "The Ave Maria is sung.", "He flew to Tel Aviv.", "May I come in?",
+        "Apartment 4 B is free.", "a 12 pt font", "ISBN 978-3-16-148410-0", "I, too, am here.",
+        "Hit me at 5. We go then.", "Mr. and Mrs. Smith", "J. R. R. Tolkien", "Catch-22", "Plan B works.",
     ],
-)
+)  # fmt: skip
 def test_words_that_look_like_abbreviations_stay_words(text):
     assert reader_of("en-us").read(text) == text
 
@@ -225,16 +228,14 @@ def test_words_that_look_like_abbreviations_stay_words(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Er kam so. Dann ging er.",
-        "Das ist so, mit Fr. nicht.",
-        "Die Art. So ist es.",
-        "Ich mag das Mo.",
+        "Er kam so. Dann ging er.", "Das ist so, mit Fr. nicht.", "Die Art. So ist es.", "Das ist Max. Er kam.",
+        "So, 10.000 Menschen kamen.", "Es ist 5. Das reicht.", "Er ist der 3. Er gewann.", "Ich mag. Du nicht.",
+        "Sie blieb bis 800. Danach ging sie.", "Klasse 12 B hat frei.", "Hausnummer 12B", "Kapitel 3. Das Ende",
+        "Seite 5. Es war einmal", "Do it yourself", "Mo kommt. So ein Glück.", "X für U", "Im Jahr 800. Danach",
     ],
-)
+)  # fmt: skip
 def test_german_words_that_look_like_abbreviations_stay_words(text):
-    assert "Sonntag" not in reader_of("de").read(text) and "Montag" not in reader_of("de").read(
-        text
-    )
+    assert reader_of("de").read(text) == text
 
 
 def test_other_languages_have_no_rules():
@@ -302,7 +303,12 @@ def test_what_is_left_out_where_there_is_no_number_needs_one():
 
 
 # Of what the rules make of all sentences in benchmarks/readings, by version.
-DIGESTS = {1: "6982954c04e2893c", 2: "91c7f25cda8088ac", 3: "91c7f25cda8088ac"}
+DIGESTS = {
+    1: "6982954c04e2893c",
+    2: "91c7f25cda8088ac",
+    3: "91c7f25cda8088ac",
+    4: "91c7f25cda8088ac",
+}
 
 
 def test_rules_that_say_something_else_are_a_new_version():
