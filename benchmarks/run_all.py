@@ -29,7 +29,7 @@ HERE = ROOT / "benchmarks"
 STORE, PAGE = HERE / "results.json", HERE / "RESULTS.md"
 PACKAGES = (
     "tensorflow", "keras", "numpy", "librosa", "scipy", "soundfile", "soxr", "pyzmq", "torch",
-    "torchdata", "ray", "nvidia-dali-cuda120",
+    "torchdata", "ray", "nvidia-dali-cuda120", "onnxruntime",
 )  # fmt: skip
 
 HEADING = """# What the benchmarks printed
@@ -58,6 +58,7 @@ QUESTIONS = {
     "start_up": "Start-up: command to first training step",
     "voice": "Time to an intelligible voice",
     "vocoder": "Copy synthesis by the vocoder, after three minutes of training",
+    "server": "A server that speaks, on ONNX",
 }
 
 

@@ -20,6 +20,7 @@ OF_SPEECH = {
     "shared/commands/demo.py",
     "shared/commands/demo_corpus.py",
     "shared/commands/export.py",
+    "shared/commands/serve.py",
     "shared/commands/speak.py",
     "shared/console/data_page.py",
     "shared/console/data_text.py",

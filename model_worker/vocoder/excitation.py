@@ -31,13 +31,13 @@ class Excitation(NamedTuple):
 
 
 def excitation_of(log_f0: tf.Tensor) -> Excitation:
-    """The excitation of a contour, natural log of Hz, float32 (batch, frames), without gaps."""
-    hertz = tf.exp(log_f0)
-    steps = 0.5 * (hertz + tf.concat([hertz[:, :1], hertz[:, :-1]], axis=1)) * (HOP / SAMPLE_RATE)
+    """The excitation of a contour, natural log of Hz, float (batch, frames), without gaps."""
     # Long speech has thousands of periods, and the hundredth harmonic a hundred times as many.
-    turns = tf.cumsum(tf.cast(steps, tf.float64), axis=1)
+    hertz = tf.exp(tf.cast(log_f0, tf.float64))
+    steps = 0.5 * (hertz + tf.concat([hertz[:, :1], hertz[:, :-1]], axis=1)) * (HOP / SAMPLE_RATE)
+    turns = tf.cumsum(steps, axis=1)
     turns = tf.cast(turns - tf.floor(turns), tf.float32)[:, :, tf.newaxis]
-    spacing = (hertz / _BIN_HZ)[:, :, tf.newaxis]
+    spacing = tf.cast(hertz / _BIN_HZ, tf.float32)[:, :, tf.newaxis]
     bins = tf.range(BINS, dtype=tf.float32)
     harmonic = tf.round(bins / spacing)
     distance = tf.minimum(tf.abs(bins - harmonic * spacing), _LOBE_BINS)

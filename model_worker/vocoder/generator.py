@@ -64,7 +64,7 @@ class Generator(keras.Model):
     def __init__(self, shape: GeneratorShape, scale: Scale, mel_basis: np.ndarray):
         # Its inputs are no numbers for 16 bits: of a hundredth harmonic the phase would be lost. The
         # layers have the policy that is set.
-        super().__init__(dtype="float32")
+        super().__init__(dtype="float32", autocast=False)
         self._scale = scale
         self.mel_basis = tf.constant(mel_basis, tf.float32)
         self._spread, self._offset = _spread_of(mel_basis)
@@ -101,13 +101,13 @@ class Generator(keras.Model):
 
         Args:
             mel: float32 (batch, frames, 80), natural log
-            log_f0: float32 (batch, frames), natural log of Hz, without gaps
+            log_f0: float (batch, frames), natural log of Hz, without gaps
             first_noise: int32 (batch,), where each row's noise begins
 
         Returns: float32 (batch, frames * 256)
         """
         known = self._scale
-        pitch = (log_f0 - known.pitch_mean) / known.pitch_std
+        pitch = (tf.cast(log_f0, tf.float32) - known.pitch_mean) / known.pitch_std
         x = tf.concat([self._normalised(mel), pitch[:, :, tf.newaxis]], axis=2)
         x = self._first(x)
         for block in self._blocks:

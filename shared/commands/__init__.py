@@ -23,7 +23,10 @@ COMMANDS = {
     "runs": ("shared.commands.runs", "runs_parser", "list the runs of a folder, with state, step, loss and time left"),
     "report": ("shared.commands.report", "report_parser", "write a run's report.html again"),
     "speak": ("shared.commands.speak", "speak_parser", "speak a text with the voice of a run"),
-    "export": ("shared.commands.export", "export_parser", "export the voice of a run as a SavedModel"),
+    "export": (
+        "shared.commands.export", "export_parser", "export the voice of a run as a SavedModel or as ONNX",
+    ),
+    "serve": ("shared.commands.serve", "serve_parser", "speak for programs and people, with the voice of a run"),
     "completion": (
         "shared.commands.completion.command", "completion_parser", "let bash, zsh or fish complete commands and flags",
     ),

@@ -1,4 +1,4 @@
-"""`launcher.py export`: a run's voice as a SavedModel. The work is done by model_worker.speech.speaking.export."""
+"""`launcher.py export`: a run's voice as files for others. The work is done by model_worker.speech.speaking.export."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ The launcher reads them to refuse what can't be before anything heavy starts, th
 from __future__ import annotations
 
 import argparse
+import ipaddress
+import os
 from pathlib import Path
 
 from shared.config.flags import OF_THIS_MACHINE, OptionsParser, PlainParser, memory_named
@@ -15,6 +17,10 @@ from shared.errors import ConfigError, InputError
 from shared.speech.text.markup import PITCH_RANGE, SPEED_RANGE
 
 GRIFFIN_LIM = "griffin-lim"  # of --vocoder
+LOOPBACK = "127.0.0.1"
+TOKEN_VARIABLE = "TANDEM_TOKEN"
+_LAST_PORT = 65_535
+EXPORT_FORMATS = ("saved-model", "onnx")
 
 
 def check_data_parser() -> PlainParser:
@@ -136,18 +142,104 @@ def export_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
         prog="launcher.py export",
-        usage="launcher.py export --run RUN --out DIR [--reference WAV]",
-        description="Write a SavedModel (text ids to mel, and to waveform) that runs without "
-        "this program, with its symbol table, its voices and a README.",
+        usage="launcher.py export --run RUN --out DIR [--format onnx [--quantise]] [flags]",
+        description="Write the voice of a run so that it speaks without this program: as a "
+        "SavedModel (text ids to mel, and to waveform), or as ONNX files, one of them in Piper's "
+        "convention; with its symbol table, its voices and a README.",
     )
     parser.add_argument("--run", required=True, metavar="DIR", help="run directory")
     parser.add_argument("--out", required=True, metavar="DIR", help="new folder to write")
     parser.add_argument(
+        "--format", choices=EXPORT_FORMATS, default=EXPORT_FORMATS[0], help="[%(default)s]"
+    )
+    parser.add_argument(
+        "--quantise", action="store_true", help="ONNX with weights of 16 bits: half the size"
+    )
+    parser.add_argument(
         "--reference", metavar="WAV", help="voice to put in, instead of the corpus' speakers"
+    )
+    parser.add_argument(
+        "--vocoder",
+        metavar="DIR",
+        help="run directory of a --task vocoder, or griffin-lim for a SavedModel [the run's own "
+        "vocoder where that is better than Griffin-Lim]",
     )
     return parser
 
 
 def read_export_flags(arguments: list[str]) -> argparse.Namespace:
-    """The flags, read. Raises ConfigError."""
-    return export_parser().parse_all(arguments)
+    """The flags, checked against each other.
+
+    Raises:
+        ConfigError: says which of them can't be, and what to give instead.
+    """
+    flags = export_parser().parse_all(arguments)
+    if flags.quantise and flags.format != "onnx":
+        raise ConfigError(
+            "--quantise halves the weights of ONNX files; give --format onnx with it."
+        )
+    if flags.vocoder == GRIFFIN_LIM and flags.format == "onnx":
+        raise ConfigError("ONNX has no Griffin-Lim. Name the run of a vocoder with --vocoder DIR.")
+    return flags
+
+
+def serve_parser() -> PlainParser:
+    """The flags of the command."""
+    parser = PlainParser(
+        prog="launcher.py serve",
+        usage="launcher.py serve --run RUN [--port 8090] [flags]",
+        description="Speak for programs and people: POST /v1/audio/speech, GET /v1/voices, and a "
+        "page to type into. The run is exported to ONNX once, and kept in its folder.",
+    )
+    parser.add_argument(
+        "--run", required=True, metavar="DIR",
+        help="run directory, or what 'export --format onnx' wrote",
+    )  # fmt: skip
+    parser.add_argument("--port", type=int, default=8090, help="0 for any that is free [8090]")
+    parser.add_argument(
+        "--host", metavar="ADDRESS", default=LOOPBACK,
+        help="address to serve at; any but loopback wants a token [%(default)s]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token", metavar="TOKEN",
+        help=f"what clients have to know; better given in {TOKEN_VARIABLE}, where no list of "
+        "processes shows it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-requests", type=int, default=64, metavar="N",
+        help="requests under way or waiting at once; more are refused [64]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--vocoder", metavar="DIR",
+        help="run directory of a --task vocoder [the run's own]",
+    )  # fmt: skip
+    return parser
+
+
+def read_serve_flags(arguments: list[str]) -> argparse.Namespace:
+    """The flags, checked against each other; the token also from the environment.
+
+    Raises:
+        ConfigError: says which of them can't be, and what to give instead.
+    """
+    flags = serve_parser().parse_all(arguments)
+    flags.token = flags.token or os.environ.get(TOKEN_VARIABLE) or None
+    if not 0 <= flags.port <= _LAST_PORT:
+        raise ConfigError(f"--port {flags.port}: expected 0 to {_LAST_PORT}.")
+    if flags.max_requests < 1:
+        raise ConfigError(f"--max-requests {flags.max_requests}: expected 1 or more.")
+    if flags.token is None and not _is_loopback(flags.host):
+        raise ConfigError(
+            f"--host {flags.host}: other machines could ask there. Give a token that they have to "
+            f"know, in {TOKEN_VARIABLE} or with --token."
+        )
+    if flags.vocoder == GRIFFIN_LIM:
+        raise ConfigError("A server speaks with a vocoder. Name the run of one with --vocoder DIR.")
+    return flags
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -38,6 +38,7 @@ RUN_IN = {
     "completion": "test_documented_commands.py",
     "speak": "test_speak_command.py",
     "export": "test_speak_command.py",
+    "serve": "test_serve_command.py",
     "validate": "test_validate_command.py",
     "bench": "test_bench_command.py",
     "keys": "test_same_stream.py",
@@ -53,7 +54,7 @@ RUN_IN = {
 }
 _LONG = "trains for a minute and more, however little it is told to do; {} is its short version"
 NOT_RUN = {
-    "pip": "fetches a gigabyte of CUDA from the network, which needs a GPU to be of use",
+    "pip": "fetches from the network what is here already, or a gigabyte that needs a GPU to be of use",
     "make setup": "has made the environment that this test runs in",
     "make test": "is what runs this test",
     "make lint": "make test begins with it",

@@ -84,7 +84,11 @@ class Chromium:
     def evaluate(self, script: str) -> Any:
         """The value of an expression, once it has one; the page's own rules do not bind it."""
         found = self._ask(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+            "Runtime.evaluate",
+            expression=script,
+            awaitPromise=True,
+            returnByValue=True,
+            userGesture=True,  # sound plays for nobody who did nothing
         )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

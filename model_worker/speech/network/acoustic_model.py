@@ -51,6 +51,22 @@ SHAPES = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class PlannedSpeech:
+    """What is known of an utterance before its first frame is made."""
+
+    encoding: tf.Tensor  # (batch, symbols, channels)
+    mask: tf.Tensor  # float32 (batch, symbols, 1)
+    vector: tf.Tensor  # (batch, vector size), the voice
+    prosody: tf.Tensor  # float32 (batch, symbols, 2): pitch and energy
+    ends: tf.Tensor  # float32 (batch, symbols), whole: the frame behind each symbol's last
+
+    @property
+    def longest(self) -> tf.Tensor:
+        """Frames of the longest row, float32."""
+        return tf.reduce_max(self.ends)
+
+
 class AcousticModel(keras.Model):
     """A voice: `training_outputs` and `speak` are its two uses; both are pure graph code."""
 
@@ -131,23 +147,26 @@ class AcousticModel(keras.Model):
     def _normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.statistics.mel_mean) / self.statistics.mel_std
 
+    def voice_of(self, reference_mel: tf.Tensor) -> tf.Tensor:
+        """How a clip sounds: float32 (batch, frames, bins), natural log -> (batch, vector size)"""
+        return self._reference(self._normalised(reference_mel))
+
     def _encode(
         self,
         symbols: tf.Tensor,
         symbol_lengths: tf.Tensor,
-        reference_mel: tf.Tensor,
+        vector: tf.Tensor,
         step: tf.Tensor | int,
         training: bool,
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """-> encoding (batch, symbols, channels), mask (batch, symbols, 1), vector (batch, size)"""
-        vector = self._reference(self._normalised(reference_mel))
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """-> encoding (batch, symbols, channels), mask (batch, symbols, 1)"""
         # Of int32, GPUs know not even the shape, and the gradient of the embedding reshapes it.
         x = self._embedding(tf.cast(symbols, tf.int64))
         mask = alignment.length_mask(symbol_lengths, tf.shape(x)[1])[:, :, tf.newaxis]
         x = x * tf.cast(mask, x.dtype)
         for block, factor in zip(self._encoder, self._factors(x, step, training), strict=False):
             x = block(x, mask, vector, step, training=training, factor=factor)
-        return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask, vector
+        return self._encoder_norm(x) * tf.cast(mask, x.dtype), mask
 
     def _decode(
         self,
@@ -230,8 +249,9 @@ class AcousticModel(keras.Model):
         num_frames = tf.shape(batch["mel"])[1]
         odd = num_frames % FOLDED_FRAMES
         target = self._normalised(batch["mel"])
-        encoding, mask, vector = self._encode(
-            batch["symbols"], batch["symbol_lengths"], batch["reference_mel"], step, training
+        vector = self.voice_of(batch["reference_mel"])
+        encoding, mask = self._encode(
+            batch["symbols"], batch["symbol_lengths"], vector, step, training
         )
         prior = self._prior(tf.cast(encoding, tf.float32)) * mask
         fade = (
@@ -297,34 +317,52 @@ class AcousticModel(keras.Model):
             mel_lengths int32 (batch,);
             durations int32 (batch, symbols); alignment float32 (batch, max_frames, symbols)
         """
-        known, start = self.statistics, tf.constant(0)
-        encoding, mask, vector = self._encode(
-            symbols, symbol_lengths, reference_mel, start, training=False
-        )
+        vector = self.voice_of(reference_mel)
+        plan = self.plan_speech(symbols, symbol_lengths, vector, speed, pitch_shift)
+        return self.say(plan, max_frames)
+
+    def plan_speech(
+        self,
+        symbols: tf.Tensor,
+        symbol_lengths: tf.Tensor,
+        vector: tf.Tensor,
+        speed: tf.Tensor | float = 1.0,
+        pitch_shift: tf.Tensor | float = 0.0,
+    ) -> PlannedSpeech:
+        """How long and how high everything is said; arguments as of `speak`, the voice as a vector."""
+        start = tf.constant(0)
+        encoding, mask = self._encode(symbols, symbol_lengths, vector, start, training=False)
         log_durations = self._durations(encoding, mask, vector, start)
         prosody = self._prosody(encoding, mask, vector, start)
-        semitone = tf.math.log(2.0) / 12.0 / known.pitch_std
+        semitone = tf.math.log(2.0) / 12.0 / self.statistics.pitch_std
         prosody += pitch_shift * semitone * tf.constant([1.0, 0.0]) * mask
         exact = tf.exp(tf.minimum(log_durations, MAX_LOG_DURATION)) * mask / speed
         # Rounding the ends rather than the durations keeps the utterance at its predicted length.
-        ends = tf.minimum(
-            tf.round(tf.cumsum(exact[..., 0], axis=1)), tf.cast(max_frames, tf.float32)
-        )
+        ends = tf.round(tf.cumsum(exact[..., 0], axis=1))
+        return PlannedSpeech(encoding, mask, vector, prosody, ends)
+
+    def say(
+        self, plan: PlannedSpeech, max_frames: tf.Tensor | int
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The frames of what is planned; returns what `speak` does."""
+        known = self.statistics
+        ends = tf.minimum(plan.ends, tf.cast(max_frames, tf.float32))
         durations = ends - tf.pad(ends, [[0, 0], [1, 0]])[:, :-1]
         mel_lengths = tf.reduce_sum(durations, axis=1)
         path = alignment.path_of_durations(durations, max_frames)
         log_pitch = (
-            alignment.contour(prosody[..., 0], durations, path) * known.pitch_std + known.pitch_mean
+            alignment.contour(plan.prosody[..., 0], durations, path) * known.pitch_std
+            + known.pitch_mean
         )
         mel = self._decode(
-            encoding,
-            prosody,
+            plan.encoding,
+            plan.prosody,
             durations,
             path,
             log_pitch,
             mel_lengths,
-            vector,
-            start,
+            plan.vector,
+            tf.constant(0),
             training=False,
         )
         mel = tf.maximum(mel * known.mel_std + known.mel_mean, SILENCE)

@@ -63,15 +63,9 @@ def place_in_symbol(durations: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
     passed = (frame - stretched[..., 0] + 0.5) * is_real
     to_come = tf.maximum(length - passed, 0.0)
     share = passed / tf.maximum(length, 1.0)
-    return tf.stack(
-        [
-            share - 0.5 * is_real,
-            tf.math.log1p(passed),
-            tf.math.log1p(to_come),
-            tf.math.log1p(length),
-        ],
-        axis=2,
-    )
+    # Not `log1p`, which ONNX does not have.
+    logs = [tf.math.log(1.0 + frames) for frames in (passed, to_come, length)]
+    return tf.stack([share - 0.5 * is_real, *logs], axis=2)
 
 
 def contour(values: tf.Tensor, durations: tf.Tensor, path: tf.Tensor) -> tf.Tensor:

@@ -1,9 +1,7 @@
 """`python -m model_worker.speech.speaking.export`: the child that `launcher.py export` starts; same flags.
 
-DIR/saved_model.pb  variables/     signatures mel, waveform, reference
 DIR/symbols.json                   symbol table, front end, language, statistics, speakers
-DIR/voices.npy                     float32 (speakers, 192, 80): a reference of each speaker
-DIR/README.md                      how to use it
+DIR/…                              what `saved_model.py` or `onnx/folder.py` write
 """
 
 from __future__ import annotations
@@ -19,17 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from model_worker.checkpoints.averaged import averaged_checkpoint
-from model_worker.speech.speaking.export_usage import usage
 from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of_speaker
-from model_worker.vocoder.own_vocoder import own_vocoder
+from model_worker.speech.speaking.voice_to_export import VoiceToExport
+from model_worker.vocoder.own_vocoder import Choice, own_vocoder
+from model_worker.vocoder.trained_run import trained_run
 from shared.config.settings import Config
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
 from shared.plan.index import Index
-from shared.run.files import make_folder, npy_bytes
-from shared.speech.batch import REFERENCE_FRAMES
-from shared.speech.command_flags import read_export_flags
+from shared.run.files import make_folder
+from shared.speech.command_flags import GRIFFIN_LIM, read_export_flags
 from shared.speech.corpus_statistics import Statistics
+from shared.speech.extras import want_extra
 from shared.speech.mel import HOP, SAMPLE_RATE
 from shared.speech.text.encoder import TextEncoder
 from shared.speech.text.symbols import SPECIAL
@@ -47,6 +46,16 @@ _EXAMPLES = {
     "hi": ("नमस्ते",),
 }
 
+_NO_VOCODER = (
+    "{run}: has no vocoder, and ONNX has no Griffin-Lim. Train one with 'python launcher.py "
+    "--train-data DIR --run-dir {run} --vocoder-share 0.3 --max-minutes 30', or name the run of one "
+    "with --vocoder DIR."
+)
+_NO_BETTER_VOCODER = (
+    "{why} ONNX has no Griffin-Lim: train the vocoder longer, or take it all the same with --vocoder "
+    "{run}/vocoder."
+)
+
 
 def _work(arguments: list[str]) -> int:
     flags = read_export_flags(arguments)
@@ -54,40 +63,38 @@ def _work(arguments: list[str]) -> int:
     out = Path(flags.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {out}: already holds something. Name a new folder.")
+    is_onnx = flags.format == "onnx"
+    if is_onnx:
+        want_extra("onnx")
     index = Index.load(run.index)
+    choice = _vocoder(flags.vocoder, run.path)
+    if is_onnx and choice.run is None:
+        words = _NO_BETTER_VOCODER if choice.why else _NO_VOCODER
+        raise InputError(words.format(why=choice.why, run=run.path))
     voices = _voices(flags.reference, index, config)
-    checkpoint = averaged_checkpoint(run, lambda text: _say(f"⚠️  {text}"), "to speak with")
-    choice = own_vocoder(run.path, lambda text: _say(f"⚠️  {text}"))
+    checkpoint = averaged_checkpoint(run, _warn, "to speak with")
     if choice.why:
         _say(f"🎙  {choice.why}")
+    about = _about(index, list(voices), checkpoint.step)
+    voice = VoiceToExport(index, config, voices, checkpoint, choice.run, about)
     make_folder(out.parent)
     # A model that is saved on the CPU is loaded anywhere.
     os.environ.update(worker_environment(None))
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with quiet_libraries():
-            tf = start_tensorflow("model", "cpu", config)
-            from model_worker.speech.speaking.exported_voice import ExportedVoice
-            from model_worker.speech.speaking.loaded_voice import load_model
-            from model_worker.vocoder.speaking import load_generator
+            start_tensorflow("model", "cpu", config)
+            if is_onnx:
+                from model_worker.speech.onnx.folder import write_onnx
 
-            model = load_model(index, config.task.model_size, checkpoint)
-            generator = load_generator(choice.run) if choice.run else None
-            exported = ExportedVoice(
-                model, index.mel_basis, config.task.normalise_loudness, generator
-            )
-            tf.saved_model.save(exported, str(beside), signatures=exported.signatures())
-        statistics = dataclasses.asdict(Statistics.of_index(index))
-        about = _about(index, list(voices), statistics, checkpoint.step)
+                write_onnx(beside, out.name, voice, flags.quantise, _say)
+            else:
+                from model_worker.speech.speaking.saved_model import write_saved_model
+
+                write_saved_model(beside, out.name, voice)
         (beside / "symbols.json").write_text(
             json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
-        (beside / "voices.npy").write_bytes(npy_bytes(np.stack(list(voices.values()))))
-        readme = usage(
-            out.name, about["frontend"], about["language"], about["example"]["text"],
-            SAMPLE_RATE, REFERENCE_FRAMES, "its own vocoder" if choice.run else "Griffin-Lim",
-        )  # fmt: skip
-        (beside / "README.md").write_text(readme, encoding="utf-8")
         os.replace(beside, out)
     except OSError as error:
         raise InputError(f"--out {out}: can't be written ({error.strerror or error}).") from None
@@ -98,6 +105,17 @@ def _work(arguments: list[str]) -> int:
         f"{_megabytes(out):.1f} MB; {out / 'README.md'} says how to use it"
     )
     return 0
+
+
+def _vocoder(named: str | None, run: Path) -> Choice:
+    """That which was named, else the run's own where it is better than Griffin-Lim.
+
+    Raises:
+        InputError: what was named is none.
+    """
+    if named is None:
+        return own_vocoder(run, _warn)
+    return Choice(None if named == GRIFFIN_LIM else trained_run(named, _warn))
 
 
 def _voices(reference: str | None, index: Index, config: Config) -> dict[str, np.ndarray]:
@@ -120,7 +138,7 @@ def _voices(reference: str | None, index: Index, config: Config) -> dict[str, np
     return voices
 
 
-def _about(index: Index, speakers: list[str], statistics: dict, step: int) -> dict:
+def _about(index: Index, speakers: list[str], step: int) -> dict:
     """The content of symbols.json."""
     text, symbols = _example(index)
     return {
@@ -129,7 +147,7 @@ def _about(index: Index, speakers: list[str], statistics: dict, step: int) -> di
         "symbol_table": index.symbol_table,
         "frontend": index.text["frontend"],
         "language": index.text["language"],
-        "statistics": statistics,
+        "statistics": dataclasses.asdict(Statistics.of_index(index)),
         "speakers": speakers,
         "sample_rate": SAMPLE_RATE,
         "hop_samples": HOP,
@@ -164,6 +182,10 @@ def _megabytes(folder: Path) -> float:
 
 def _say(text: str) -> None:
     print(text, flush=True)
+
+
+def _warn(text: str) -> None:
+    _say(f"⚠️  {text}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,16 @@ from model_worker.speech.speaking.speaking_graph import SPEAK_SIGNATURE, speak_t
 from model_worker.vocoder.generator import Generator
 from model_worker.vocoder.griffin_lim import waveform_of_mel
 from shared.speech.batch import REFERENCE_FRAMES
-from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, PAD, PEAK
+from shared.speech.mel import (
+    FFT,
+    HOP,
+    LOG_FLOOR,
+    MAGNITUDE_FLOOR,
+    MEL_BINS,
+    PAD,
+    PEAK,
+    hann_window,
+)  # fmt: skip
 
 
 class ExportedVoice(tf.Module):
@@ -28,7 +37,6 @@ class ExportedVoice(tf.Module):
         self._weights = [variable.value for variable in model.variables]
         if generator is not None:
             self._weights += [variable.value for variable in generator.variables]
-        basis = tf.constant(mel_basis, tf.float32)
 
         def mel(
             symbols: tf.Tensor,
@@ -58,7 +66,7 @@ class ExportedVoice(tf.Module):
             return {"waveform": samples, "waveform_lengths": spoken["mel_lengths"] * HOP}
 
         def reference(recording: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"reference_mel": _reference_mel(recording, basis, normalise_loudness)}
+            return {"reference_mel": reference_mel_of(recording, mel_basis, normalise_loudness)}
 
         self.mel = tf.function(mel, input_signature=SPEAK_SIGNATURE, autograph=False)
         self.waveform = tf.function(waveform, input_signature=SPEAK_SIGNATURE, autograph=False)
@@ -79,22 +87,40 @@ class ExportedVoice(tf.Module):
         }
 
 
-def _reference_mel(recording: tf.Tensor, basis: tf.Tensor, normalise: bool) -> tf.Tensor:
+def reference_mel_of(recording: tf.Tensor, mel_basis: np.ndarray, normalise: bool) -> tf.Tensor:
     """The middle of a recording as a reference, repeated where it is shorter.
 
-    Args: recording float32 (samples,) at 22,050 Hz, at least one FFT long; basis (80, 513)
+    Args: recording float32 (samples,) at 22,050 Hz, at least one FFT long; mel_basis (80, 513)
     Returns: float32 (1, REFERENCE_FRAMES, 80), natural log
     """
     if normalise:
         recording = recording * PEAK / tf.maximum(tf.reduce_max(tf.abs(recording)), 1e-4)
-    padded = tf.pad(recording, [[PAD, PAD]], mode="REFLECT")
-    frames = tf.signal.frame(padded, FFT, HOP)[: tf.size(recording) // HOP]
-    spectrum = tf.signal.rfft(frames * tf.signal.hann_window(FFT, periodic=True))
-    magnitudes = tf.sqrt(tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
-                         + MAGNITUDE_FLOOR)  # fmt: skip
-    mel = tf.math.log(tf.maximum(tf.matmul(magnitudes, basis, transpose_b=True), LOG_FLOOR))
-    num_frames = tf.shape(mel)[0]
-    mel = tf.tile(mel, [tf.maximum(1, -(-REFERENCE_FRAMES // num_frames)), 1])
+    padded = tf.concat([recording[PAD:0:-1], recording, recording[-2 : -PAD - 2 : -1]], axis=0)
+    num_frames = tf.size(recording) // HOP
+    # Four shifted views of what lies between two hops, beside each other, are the frames.
+    lines = tf.reshape(padded[: (num_frames + FFT // HOP - 1) * HOP], [-1, HOP])
+    frames = tf.concat([lines[i : num_frames + i] for i in range(FFT // HOP)], axis=1)
+    magnitudes = tf.sqrt(_power_of(frames) + MAGNITUDE_FLOOR)
+    mel = tf.math.log(tf.maximum(tf.matmul(magnitudes, mel_basis.T), LOG_FLOOR))
+    # Rounded up by whole numbers above zero: below, ONNX rounds another way.
+    mel = tf.tile(mel, [(REFERENCE_FRAMES + num_frames - 1) // num_frames, 1])
     start = tf.maximum(0, num_frames - REFERENCE_FRAMES) // 2
     mel = mel[start : start + REFERENCE_FRAMES]
     return tf.ensure_shape(mel, [REFERENCE_FRAMES, MEL_BINS])[tf.newaxis]
+
+
+def _power_of(frames: tf.Tensor) -> tf.Tensor:
+    """The power spectrum of frames, (frames, 1024) -> (frames, 513), in operations any runtime has.
+
+    The cosines see only what is even in a frame, the sines what is odd: half the products.
+    """
+    windowed = frames * hann_window().astype(np.float32)
+    first, second = windowed[:, : FFT // 2 + 1], tf.reverse(windowed[:, FFT // 2 :], [1])
+    # Sample 0 and the middle one have no partner.
+    nothing = tf.zeros_like(second[:, :1])
+    second = tf.concat([nothing, second[:, :-1], nothing], axis=1)
+    place = np.arange(FFT // 2 + 1)
+    angle = 2 * np.pi * np.outer(place, place) / FFT
+    cosines, sines = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+    real, imaginary = tf.matmul(first + second, cosines), tf.matmul(first - second, sines)
+    return tf.square(real) + tf.square(imaginary)

@@ -40,24 +40,27 @@ def speak_to_the_end(
         mel float32 (batch, frames, 80), natural log, frames a multiple of FRAME_MULTIPLE and
         silent after each row's end; mel_lengths int32 (batch,); durations int32 (batch, symbols)
     """
+    vector = model.voice_of(reference_mel)
+    return speak_as(model, symbols, symbol_lengths, vector, speed, pitch_shift)
+
+
+def speak_as(
+    model: AcousticModel,
+    symbols: tf.Tensor,
+    symbol_lengths: tf.Tensor,
+    vector: tf.Tensor,
+    speed: tf.Tensor,
+    pitch_shift: tf.Tensor,
+    frame_multiple: int = FRAME_MULTIPLE,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """`speak_to_the_end` in a voice that is known as a vector, float32 (batch, vector size)."""
+    plan = model.plan_speech(symbols, symbol_lengths, vector, speed, pitch_shift)
     longest = tf.cast(tf.reduce_max(symbol_lengths), tf.float32)
-    limit = _whole_multiple(
-        tf.cast(longest * MAX_FRAMES_PER_SYMBOL / tf.reduce_min(speed), tf.int32)
-    )
-    # Only the lengths of this first call are used; its decoder is pruned from the graph.
-    _, lengths, _, _ = model.speak(
-        symbols, symbol_lengths, reference_mel, speed, pitch_shift, max_frames=limit
-    )
-    num_frames = _whole_multiple(tf.reduce_max(lengths))
-    mel, mel_lengths, durations, _ = model.speak(
-        symbols, symbol_lengths, reference_mel, speed, pitch_shift, max_frames=num_frames
-    )
+    most = longest * MAX_FRAMES_PER_SYMBOL / tf.reduce_min(speed)
+    num_frames = tf.maximum(tf.cast(tf.minimum(plan.longest, most), tf.int32), 1)
+    num_frames = (num_frames + frame_multiple - 1) // frame_multiple * frame_multiple
+    mel, mel_lengths, durations, _ = model.say(plan, num_frames)
     return mel, mel_lengths, durations
-
-
-def _whole_multiple(num_frames: tf.Tensor) -> tf.Tensor:
-    """At least one FRAME_MULTIPLE."""
-    return (tf.maximum(num_frames, 1) + FRAME_MULTIPLE - 1) // FRAME_MULTIPLE * FRAME_MULTIPLE
 
 
 def speaking_each_symbol(model: AcousticModel) -> tf.types.experimental.PolymorphicFunction:

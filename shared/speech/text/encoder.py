@@ -62,17 +62,30 @@ class TextEncoder:
         Raises:
             InputError: a tag in it can't be understood.
         """
+        return list(self.one_by_one(text))
+
+    def one_by_one(self, text: str) -> Iterator[EncodedPiece]:
+        """The same, each when it is asked for."""
         marked = parse(text, self._lexicon)
-        encoded: list[EncodedPiece] = []
         style = Style()
-        for part, silence in _parts(marked.text, marked.marks):
+        silence: EncodedPiece | None = None  # before anything is said
+        last: EncodedPiece | None = None  # a break may follow that makes its pause another
+        for part, seconds in _parts(marked.text, marked.marks):
             for piece in pieces_of(self._frontend.read(part)):
                 found, style = self._piece(piece, marked.marks, style)
-                if found is not None:
-                    encoded.append(found)
-            if silence is not None:
-                encoded = _with_break(encoded, silence)
-        return encoded if any(len(piece.symbols) for piece in encoded) else []
+                if found is None:
+                    continue
+                if last is not None:
+                    yield last
+                elif silence is not None:
+                    yield silence
+                last = found
+            if seconds is not None and last is not None:
+                last = _with_break(last, seconds)
+            elif seconds is not None:
+                silence = _with_break(silence or EncodedPiece(np.zeros(0, np.int32), 0), seconds)
+        if last is not None:
+            yield last
 
     def _piece(
         self, piece: Piece, marks: dict[str, Style | Break | Sounds], style: Style
@@ -146,14 +159,10 @@ def _parts(
     yield part, None
 
 
-def _with_break(pieces: list[EncodedPiece], seconds: float) -> list[EncodedPiece]:
+def _with_break(piece: EncodedPiece, seconds: float) -> EncodedPiece:
     """The break in place of the pause behind what was said; a second one makes it longer."""
-    frames = _frames(seconds)
-    if not pieces:
-        return [EncodedPiece(np.zeros(0, np.int32), frames, is_break=True)]
-    *before, last = pieces
-    frames += last.pause_frames if last.is_break else 0
-    return [*before, last._replace(pause_frames=frames, is_break=True)]
+    frames = _frames(seconds) + (piece.pause_frames if piece.is_break else 0)
+    return piece._replace(pause_frames=frames, is_break=True)
 
 
 def _frames(seconds: float) -> int:

@@ -1,0 +1,1 @@
+"""A server that speaks, on ONNX files and without TensorFlow."""
