@@ -290,7 +290,7 @@ def _gpu_in_words(gpu: Gpu) -> str:
 
 def _prepared_in_words(prepared: Prepared) -> str:
     """What the preparation found, in a line or three."""
-    cached = " by an earlier run" if prepared.cached else f" in {prepared.seconds:.0f} s"
+    cached = " before" if prepared.cached else f" in {prepared.seconds:.0f} s"
     details = f", {prepared.details}" if prepared.details else ""
     lines = [
         f"   {prepared.usable} {prepared.noun}{details}: {prepared.train} to train, "

@@ -18,21 +18,30 @@ def restart_in_words(event: Restarted) -> str:
 
 def ending_in_words(event: Ended, run_dir: str) -> str:
     """How a command ended."""
-    if event.exit_code == EXIT_FINISHED:
-        return f"Finished. Everything is in {run_dir}"
     if event.exit_code == EXIT_INTERRUPTED:
-        cause = f"{event.cause[:1].upper()}{event.cause[1:]}"
-        return f"{cause}. The same command with --run-dir {run_dir} goes on from there"
-    return event.cause
+        return f"{_how_it_ended(event, run_dir)}. {_how_it_goes_on(run_dir)}"
+    return _how_it_ended(event, run_dir)
 
 
 def ending_lines(event: Ended, run_dir: str, next_step: str = "") -> str:
     """The same on a terminal, and where to go from there."""
-    after = next_step if event.exit_code == EXIT_FINISHED else ""
-    if event.exit_code not in _SIGNS:
-        after = f"Logs: {run_dir}"
-    line = f"{_SIGNS.get(event.exit_code, '❌ ')}{ending_in_words(event, run_dir)}"
+    after = {EXIT_FINISHED: next_step, EXIT_INTERRUPTED: _how_it_goes_on(run_dir)}.get(
+        event.exit_code, f"Logs: {run_dir}"
+    )
+    line = f"{_SIGNS.get(event.exit_code, '❌ ')}{_how_it_ended(event, run_dir)}"
     return f"{line}\n   {after}" if after else line
+
+
+def _how_it_ended(event: Ended, run_dir: str) -> str:
+    if event.exit_code == EXIT_FINISHED:
+        return f"Finished. Everything is in {run_dir}"
+    if event.exit_code == EXIT_INTERRUPTED:
+        return f"{event.cause[:1].upper()}{event.cause[1:]}"
+    return event.cause
+
+
+def _how_it_goes_on(run_dir: str) -> str:
+    return f"The same command with --run-dir {run_dir} goes on from there"
 
 
 def tally(status: RunStatus) -> str:

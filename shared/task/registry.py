@@ -50,8 +50,8 @@ _BUILT_IN = {
         form="shared.vocoder.batch:FORM",
         settings="shared.speech.settings:SpeechConfig",
         next_step=(
-            'Speak with it: python launcher.py speak --run VOICE --vocoder {run} --text "Hello '
-            'there." --out hello.wav'
+            "Speak with it:\n   python launcher.py speak --run VOICE --vocoder {run} --text Hello "
+            "--out hello.wav"
         ),
     ),
 }

@@ -49,12 +49,12 @@ def test_a_run_is_watched_by_many_and_stopped_from_elsewhere(checkout):
     stop = checkout.documented(plain)
     assert stop.wait() == 0, stop.text
     assert "SIGTERM: finishing the step and saving" in stop.text
-    assert "Interrupted; the checkpoint is saved" in stop.text.splitlines()[-1]
+    assert "Interrupted; the checkpoint is saved" in stop.text.splitlines()[-2]
     assert run.wait(10) == 130
     for watch in watches:
         assert watch.wait(20) == 0, watch.text
     in_words, as_objects = (watch.text for watch in watches)
-    assert "Interrupted; the checkpoint is saved" in in_words.splitlines()[-1]
+    assert "Interrupted; the checkpoint is saved" in in_words.splitlines()[-2]
     objects = [json.loads(line) for line in as_objects.splitlines()]
     assert objects[0]["state"] == "training" and objects[-1]["state"] == "interrupted"
     assert {lane["worker"] for lane in objects[0]["status"]["lanes"]} == {
@@ -88,7 +88,7 @@ def test_what_is_started_by_hand_can_be_watched_and_stopped(checkout):
     shown = checkout.folder / "runs/mine/status.json"
     checkout.wait_until(lambda: f'"pid": {again.pid},' in shown.read_text(), "its status")
     stop = checkout.documented(the_documented("stop"))
-    assert stop.wait() == 0 and "Interrupted" in stop.text.splitlines()[-1], stop.text
+    assert stop.wait() == 0 and "Interrupted" in stop.text.splitlines()[-2], stop.text
     assert again.wait(10) == 130
 
 

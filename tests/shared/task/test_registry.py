@@ -58,7 +58,7 @@ def test_the_vocoder_is_built_in_and_need_be_named():
     assert task.is_built_in and not task.is_default and Task.of("speech").is_default
     assert task.data_identity == ("vocoder", "") and task.form().lengths == ()
     assert task.data_side().__name__ == "VocoderData" and issubclass(task.data_side(), DataSide)
-    assert task.next_step("runs/x").startswith("Speak with it: python launcher.py speak")
+    assert task.next_step("runs/x").startswith("Speak with it:\n   python launcher.py speak")
 
 
 def test_a_file_brings_both_halves_or_one(write):
