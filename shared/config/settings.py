@@ -359,7 +359,7 @@ class TrainingConfig:
     max_nonfinite_steps: int = option(
         "int",
         5,
-        "broken steps (NaN or infinity) in a row before the run goes back to its last checkpoint",
+        "steps in a row without a finite gradient before the run goes back to its last checkpoint",
         topic="learning",
         minimum=1,
     )

@@ -34,7 +34,9 @@ def report_page(story: RunStory) -> str:
             section(
                 report_series.title_of(story),
                 panel(report_pictures.gpus_and_queue(story)),
-                paragraph(report_sections.steadiness_of(story), "soft"),
+                paragraph(
+                    f"{report_sections.steadiness_of(story)} {report_sections.BOUND}", "soft"
+                ),
             ),
             section(
                 "Loss",

@@ -22,6 +22,7 @@ from shared.run.record_numbers import number
 from shared.worker.contract import EXIT_FINISHED, EXIT_INTERRUPTED
 
 _MOST_ROWS = 500
+BOUND = "Dashed: the most that the queue may hold."
 COLOURS_OF_TIME = (
     "Blue: the model process at work. Red: the model process waiting, and what for. Orange: making a "
     "batch and bringing it to the model's device, which goes on at the same time; reading and "
@@ -99,9 +100,9 @@ def steadiness_of(story: RunStory) -> str:
         return f"Too short a run to say how steady the {story.device('model')} was."
     pauses = " Red: where it stood still between two starts." if story.pauses_s else ""
     return (
-        f"The {story.device('model')}: 5th percentile of its one-second windows {steady.low:.0%}, median "
-        f"{steady.middle:.0%}, ratio {steady.ratio} (1 is perfectly steady). Dashed: the queue's "
-        f"bound.{pauses}"
+        f"In a typical second the {story.device('model')} was busy for {steady.middle:.0%} of it; in its "
+        f"5% least busy seconds, for {steady.low:.0%} at most: a ratio of {steady.ratio} (1 is "
+        f"perfectly steady).{pauses}"
     )
 
 

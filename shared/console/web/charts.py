@@ -29,8 +29,14 @@ def charts_of(story: RunStory) -> list[Json]:
             "sides", series.title_of(story), series.sides(story), along, unit_s,
             y="busy", percent=True, words=paragraph(report_sections.steadiness_of(story), "soft"), marks=[round(at / unit_s, 3) for at in story.pauses_s],
         ),
-        _chart("queue", "Queue", [series.queue(story)], along, unit_s, y="batches", bound=bound),
-        _chart("loss", "Loss", series.losses(story), "step", y="loss", log=True),
+        _chart(
+            "queue", "Queue", [series.queue(story)], along, unit_s, y="batches", bound=bound,
+            words=paragraph(report_sections.BOUND, "soft"),
+        ),
+        _chart(
+            "loss", "Loss", series.losses(story), "step", y="loss", log=True,
+            words=report_sections.overfitting(story),
+        ),
         _chart(
             "parts", "Parts of the loss", series.loss_parts(story), "step", y="loss", log=True
         ),
@@ -42,7 +48,7 @@ def charts_of(story: RunStory) -> list[Json]:
             "words": paragraph(report_sections.verdict(story))
             + paragraph(report_sections.COLOURS_OF_TIME, "soft"),
         },
-        _chart("speed", "Speed", [series.speed(story)], "step", y=f"{story.unit} a second"),
+        _chart("speed", f"Speed, in {story.unit} a second", [series.speed(story)], "step"),
         _chart("padding", "Padding", [series.padding(story)], "step", y="padding", percent=True),
     ]  # fmt: skip
 
