@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from model_worker.stream.ledger_events import (
@@ -58,6 +57,7 @@ from model_worker.stream.ledger_events import (
     WorkerJoined,
     WorkerLeft,
 )
+from model_worker.stream.worker_rooms import WorkerRooms
 
 
 def _next_number(batch: int) -> int:
@@ -97,11 +97,13 @@ class TicketLedger:
         self._suspended: set[int] = set()  # those among them that nobody may be asked for yet
         self._holders: dict[int, set[Worker]] = {}  # outstanding batch -> who holds its ticket
         self._received: set[int] = set()
-        self._capacity: dict[Worker, int] = {}
+        self._workers: set[Worker] = set()
+        self._rooms = WorkerRooms(limit)
         # Of each worker that is late, the ticket it must answer, and since when; or none yet.
         self._trials: dict[Worker, tuple[int, float] | None] = {}
         self._required_version: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
+        self._num_bytes = 0  # their sum
         self._now_s = 0.0
         # Since when the head is waited for; None until the next tick of the clock.
         self._head_since_s: float | None = None
@@ -119,17 +121,15 @@ class TicketLedger:
     @property
     def is_running_low(self) -> bool:
         """Whether the workers have less than half of the tickets that they could work on."""
-        trusted = self._capacity.keys() - self._trials.keys()
-        capacity = sum(self._capacity[worker] for worker in trusted)
-        return 2 * len(self._holders) < min(self.limit, capacity)
+        return 2 * len(self._holders) < min(self.limit, self._rooms.trusted_capacity)
 
     @property
     def bytes_in_flight(self) -> int:
-        return sum(self._bytes.values())
+        return self._num_bytes
 
     @property
     def num_workers(self) -> int:
-        return len(self._capacity)
+        return len(self._workers)
 
     def in_flight(self) -> list[int]:
         """Numbers that are outstanding, received or waiting for a new ticket."""
@@ -164,28 +164,44 @@ class TicketLedger:
                 assert_never(event)
 
     def _joined(self, event: WorkerJoined) -> list[Action]:
-        self._capacity[event.worker] = max(1, event.capacity)
+        self._workers.add(event.worker)
+        self._rooms.join(event.worker, max(1, event.capacity))
         return []
 
     def _left(self, event: WorkerLeft) -> list[Action]:
-        self._capacity.pop(event.worker, None)
-        self._trials.pop(event.worker, None)
+        self._workers.discard(event.worker)
+        self._end_distrust(event.worker)
         self._take_tickets_from(event.worker)
-        if self._capacity.keys() == self._trials.keys():
-            self._trials.clear()  # those who are late are better than nobody
+        self._rooms.leave(event.worker)
+        if self._workers == self._trials.keys():
+            for worker in list(self._trials):  # those who are late are better than nobody
+                self._end_distrust(worker)
         return []
+
+    def _end_distrust(self, worker: Worker) -> None:
+        self._trials.pop(worker, None)
+        self._rooms.trust(worker)
 
     def _take_tickets_from(self, worker: Worker, besides: int | None = None) -> None:
         for batch, holders in list(self._holders.items()):
-            if batch != besides:
+            if batch != besides and worker in holders:
                 holders.discard(worker)
+                self._rooms.release(worker)
             if not holders:
                 self._give_back(batch)
 
     def _give_back(self, batch: int) -> None:
-        self._holders.pop(batch, None)
-        self._bytes.pop(batch, None)
+        for worker in self._holders.pop(batch, ()):
+            self._rooms.release(worker)
+        self._forget_bytes(batch)
         self._returned.add(batch)
+
+    def _note_bytes(self, batch: int, num_bytes: int) -> None:
+        self._bytes[batch] = num_bytes
+        self._num_bytes += num_bytes
+
+    def _forget_bytes(self, batch: int) -> None:
+        self._num_bytes -= self._bytes.pop(batch, 0)
 
     def _arrived(self, event: BatchArrived) -> list[Action]:
         batch = event.batch
@@ -197,10 +213,12 @@ class TicketLedger:
         elif event.exclusions_version < self._required_version.get(batch, self._first_version):
             reason = DropReason.EXCLUDED
             holders.discard(event.worker)
+            self._rooms.release(event.worker)
             if not holders:
                 self._give_back(batch)
         else:
-            del self._holders[batch]
+            for worker in self._holders.pop(batch):
+                self._rooms.release(worker)
             self._received.add(batch)
             return [Accept(batch)]
         self.dropped[reason] += 1
@@ -212,7 +230,7 @@ class TicketLedger:
         if trial is None or trial[0] != batch:
             return
         if self._now_s - trial[1] < self._hedge_after_s:
-            del self._trials[worker]
+            self._end_distrust(worker)
         else:
             self._trials[worker] = None
 
@@ -226,7 +244,7 @@ class TicketLedger:
                 self._end_trial(worker, event.batch)
             self._give_back(event.batch)
             self._suspended.add(event.batch)
-            self._bytes[event.batch] = self._nbytes_of(event.batch)  # nobody else gets its room
+            self._note_bytes(event.batch, self._nbytes_of(event.batch))  # nobody else gets its room
         return []
 
     def _end_trial(self, worker: Worker, batch: int) -> None:
@@ -239,7 +257,7 @@ class TicketLedger:
         if self.next_batch not in self._received:
             raise ValueError(f"batch {self.next_batch} was taken before it arrived")
         self._received.discard(self.next_batch)
-        self._bytes.pop(self.next_batch, None)
+        self._forget_bytes(self.next_batch)
         self._required_version.pop(self.next_batch, None)
         self.next_batch = self.after(self.next_batch)
         self._head_since_s = None
@@ -274,14 +292,16 @@ class TicketLedger:
             return []
         if self._now_s - self._head_since_s < self._hedge_after_s:
             return []
-        helper = self._freest_worker(besides=holders)
+        helper = self._rooms.freest(besides=holders)
         if helper is None:
             return []
         for worker in holders - self._trials.keys():
             self._trials[worker] = (self.next_batch, self._head_since_s)
+            self._rooms.distrust(worker)
             self._take_tickets_from(worker, besides=self.next_batch)
         self._head_since_s = self._now_s
         holders.add(helper)
+        self._rooms.hold(helper)
         return [Issue(helper, self.next_batch)]
 
     def _try_late(self) -> list[Action]:
@@ -293,26 +313,9 @@ class TicketLedger:
             if batch is not None:
                 self._trials[worker] = (batch, self._now_s)
                 self._holders[batch].add(worker)
+                self._rooms.hold(worker)
                 actions.append(Issue(worker, batch))
         return actions
-
-    def _share(self) -> int:
-        num_trusted = len(self._capacity) - len(self._trials)
-        return max(1, math.ceil(self.limit / max(1, num_trusted)))
-
-    def _freest_worker(self, besides: AbstractSet[Worker] = frozenset()) -> Worker | None:
-        """The worker with the most room, or None when nobody has any."""
-        share = self._share()
-        room = {
-            worker: min(capacity, share)
-            for worker, capacity in self._capacity.items()
-            if worker not in self._trials
-        }
-        for holders in self._holders.values():
-            for worker in holders & room.keys():
-                room[worker] -= 1
-        freest = max((w for w in room if w not in besides), key=room.__getitem__, default=None)
-        return freest if freest is not None and room[freest] > 0 else None
 
     def _issue(self) -> list[Action]:
         """Hand out tickets, lowest number first, for as long as every rule allows it."""
@@ -326,14 +329,15 @@ class TicketLedger:
             full = self.bytes_in_flight + nbytes > self._byte_budget
             if full and self.num_in_flight and batch != self.next_batch:
                 return actions
-            worker = self._freest_worker()
+            worker = self._rooms.freest()
             if worker is None:
                 return actions
             self._returned.discard(batch)
             if batch == self._next_unissued:
                 self._next_unissued = self.after(batch)
             self._holders[batch] = {worker}
+            self._rooms.hold(worker)
             if batch == self.next_batch:
                 self._head_since_s = None
-            self._bytes[batch] = nbytes
+            self._note_bytes(batch, nbytes)
             actions.append(Issue(worker, batch))
