@@ -45,6 +45,7 @@ QUESTIONS = {
     "python_overlap": "The same with a data side that is busy in Python",
     "own_task": "A user's own task: a frozen network on the data side",
     "transport": "Transport between two processes",
+    "many_workers": "Batches a second that one model process takes from many data processes",
     "features": "Features on one core",
     "file_to_batch": "File to finished batch, on one core",
     "oscillation": "Oscillation of the model side's busy share",

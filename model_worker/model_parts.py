@@ -18,7 +18,12 @@ from model_worker.training.step import StepSettings, TrainStep
 from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
-from shared.plan.plan_of_run import data_device_kind, plan_of, settings_fingerprint
+from shared.plan.plan_of_run import (
+    data_device_kind,
+    num_data_workers,
+    plan_of,
+    settings_fingerprint,
+)
 from shared.run.directory import RunDirectory
 from shared.run.task_identity import read_identity
 from shared.stream.array_block import ALIGNMENT_BYTES
@@ -116,6 +121,7 @@ class ModelParts:
             num_rows=len(index),
             tensorflow=tf.__version__,
             recipe=read_identity(self._run).recipe,
+            num_workers=num_data_workers(config),
         )
         largest = max(shape.nbytes for shape in plan.buckets)
         socket = ServerSocket(
@@ -123,5 +129,6 @@ class ModelParts:
             self._run_id,
             keys=self._keys,
             max_frame_bytes=largest + MAX_ARRAYS * ALIGNMENT_BYTES,
+            num_expected=num_data_workers(config),
         )
         return Receiver(socket, plan, ledger, expected, exclusions, on_exclusion, agreement)

@@ -22,6 +22,7 @@ class Expected:
     num_rows: int
     tensorflow: str | None = None  # its version; None: any
     recipe: dict[str, str] | None = None  # of the features; None: any
+    num_workers: int = 1  # that the run starts; others may be started by hand
 
     def mismatch(self, run: str, hello: Hello) -> str | None:
         """Why a data process that shows this for that run is not let in, or None when it is."""

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _SILENT_AFTER_S = 10.0  # a peer whose own loop says nothing this long has lost its tickets
 _WAITING_SAID_EVERY_S = 15.0
-_MAX_PEERS = 256
+_MAX_PEERS = 256  # or twice as many as the run starts
 
 
 class Members:
@@ -30,7 +30,8 @@ class Members:
         self._socket = socket
         self._expected = expected
         self._on_left = on_left
-        self._limits = PeerLimits()
+        self._limits = PeerLimits(expected.num_workers)
+        self._most = max(_MAX_PEERS, 2 * expected.num_workers)
         self._refusals = Refusals()
         self._alone_since_s = time.monotonic()
 
@@ -75,8 +76,8 @@ class Members:
         is_new = peer not in self.peers
         if not reason and is_new:
             self._make_room(received, hello)
-            if len(self.peers) >= _MAX_PEERS:
-                reason = f"there are {_MAX_PEERS} data processes already."
+            if len(self.peers) >= self._most:
+                reason = f"there are {self._most} data processes already."
         if reason:
             self.refuse(peer, reason)
             return False
@@ -115,7 +116,7 @@ class Members:
                 continue
             is_itself = known.pid == hello.pid and known.sequence < received.sequence
             is_there = self._socket.send(other, messages.Welcome(known.name, known.memory))
-            if is_itself or not is_there or len(self.peers) >= _MAX_PEERS:
+            if is_itself or not is_there or len(self.peers) >= self._most:
                 self.forget(other, f"replaced by pid {hello.pid}")
             else:
                 log.warning(

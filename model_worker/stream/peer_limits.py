@@ -39,14 +39,17 @@ class PeerLimits:
     The second count is for peers who come back as someone else whenever they are hung up on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_expected: int = 0) -> None:
+        """`num_expected`: data processes that the run starts; each may be a stranger at first."""
         self._peers: OrderedDict[bytes, _Allowance] = OrderedDict()
         self._introduced: OrderedDict[bytes, _Allowance] = OrderedDict()
-        self._strangers = _Allowance(*_ALL_STRANGERS)
+        burst, per_s = _ALL_STRANGERS
+        self._strangers = _Allowance(max(burst, 4 * num_expected), max(per_s, num_expected))
+        self._most_remembered = max(_MAX_REMEMBERED, 4 * num_expected)
 
     def bears(self, peer: bytes, is_known: bool, now_s: float, num_bytes: int = 0) -> bool:
         """Whether one more useless message from this peer is borne."""
-        allowance = _allowance_of(self._peers, peer, _KNOWN if is_known else _STRANGER)
+        allowance = self._of(self._peers, peer, _KNOWN if is_known else _STRANGER)
         if is_known:
             return allowance.take(now_s)
         count = 1.0 + num_bytes / _BYTES_PER_MESSAGE
@@ -57,20 +60,22 @@ class PeerLimits:
 
         Strangers have no part in it, or a flood of them would keep an honest replacement out.
         """
-        return _allowance_of(self._introduced, peer, _INTRODUCTIONS).take(now_s)
+        return self._of(self._introduced, peer, _INTRODUCTIONS).take(now_s)
 
     def forget(self, peer: bytes) -> None:
         """Take nothing into account any more of a peer that has left, or is known from now on."""
         self._peers.pop(peer, None)
         self._introduced.pop(peer, None)
 
-
-def _allowance_of(
-    allowances: OrderedDict[bytes, _Allowance], peer: bytes, limits: tuple[float, float]
-) -> _Allowance:
-    """The peer's own; those of whom nothing was heard for longest are dropped for it."""
-    allowance = allowances.pop(peer, None) or _Allowance(*limits)
-    allowances[peer] = allowance
-    while len(allowances) > _MAX_REMEMBERED:
-        allowances.popitem(last=False)
-    return allowance
+    def _of(
+        self,
+        allowances: OrderedDict[bytes, _Allowance],
+        peer: bytes,
+        limits: tuple[float, float],
+    ) -> _Allowance:
+        """The peer's own; those of whom nothing was heard for longest are dropped for it."""
+        allowance = allowances.pop(peer, None) or _Allowance(*limits)
+        allowances[peer] = allowance
+        while len(allowances) > self._most_remembered:
+            allowances.popitem(last=False)
+        return allowance

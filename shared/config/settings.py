@@ -467,7 +467,7 @@ class RunConfig:
         "data processes on each data GPU, or on the CPU",
         topic="pace",
         minimum=1,
-        maximum=64,
+        maximum=1024,
     )
     spare_data_worker: bool = option(
         "bool",

@@ -33,13 +33,22 @@ class Doorway:
     """Keys, handshakes and connections of one listening socket."""
 
     def __init__(
-        self, context: zmq.Context, socket: zmq.Socket, keys: ServerKeys | None, is_tcp: bool
+        self,
+        context: zmq.Context,
+        socket: zmq.Socket,
+        keys: ServerKeys | None,
+        is_tcp: bool,
+        num_expected: int = 0,
     ):
-        """Only over TCP can just anyone connect, and only there connections are limited."""
+        """Only over TCP can just anyone connect, and only there connections are limited.
+
+        `num_expected`: peers that may all come at once.
+        """
         self._watch = HandshakeWatch(
             socket, zmq.EVENT_LISTENING | zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
         )
-        self._limit = ConnectionLimit() if is_tcp else None
+        self._limit = ConnectionLimit(num_expected) if is_tcp else None
+        self._most_strangers = max(MAX_STRANGERS, 2 * num_expected)
         self._listening: int | None = None
         self._looked_s = 0.0
         self._key_check = None
@@ -83,13 +92,13 @@ class Doorway:
         while self._strangers:
             descriptor, since_s = next(iter(self._strangers.items()))
             is_overdue = time.monotonic() - since_s > STRANGER_S
-            if not is_overdue and len(self._strangers) <= MAX_STRANGERS:
+            if not is_overdue and len(self._strangers) <= self._most_strangers:
                 return
             self.hang_up(descriptor)
             if is_overdue:
                 yield f"it did not introduce itself within {STRANGER_S:g} s."
             else:
-                yield f"more than {MAX_STRANGERS} peers are connected without introduction."
+                yield f"more than {self._most_strangers} peers are connected without introduction."
 
     def admit(self, descriptor: int) -> None:
         """Count a connection no longer as a stranger's: its peer has introduced itself."""

@@ -76,8 +76,11 @@ class ServerSocket:
         context: zmq.Context | None = None,
         keys: ServerKeys | None = None,
         max_frame_bytes: int = codec.MAX_BLOCK_BYTES,
+        num_expected: int = 0,
     ):
         """With `keys`, only those whose keys are on the list are let in.
+
+        `num_expected`: peers that are meant to come, perhaps all at once.
 
         Whoever sends a frame of more than `max_frame_bytes` loses its connection.
         """
@@ -95,7 +98,7 @@ class ServerSocket:
         max_frame_bytes = max(codec.MAX_HEADER_BYTES, max_frame_bytes)
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
         is_tcp = endpoint.startswith("tcp://")
-        self._doorway = Doorway(context, self.socket, keys, is_tcp)
+        self._doorway = Doorway(context, self.socket, keys, is_tcp, num_expected)
         self._last_frame = zmq.Frame()  # the identity of its sender
         self.last_num_bytes = 0  # of the message that was received last
         # Of each peer, the memory that it offered last: its name, and itself if it could be mapped.
