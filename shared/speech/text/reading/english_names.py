@@ -24,10 +24,6 @@ from shared.speech.text.reading.full_stop import kept_stop
 from shared.speech.text.reading.reader import Rule
 
 
-def _any(words: object) -> str:
-    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))  # type: ignore[call-overload]
-
-
 def _title(match: re.Match[str]) -> str | None:
     return TITLES.get(match[1])
 
@@ -113,7 +109,7 @@ _RULES = [
         _roman,
     ),
     Rule(re.compile(r"\b[IVX]{2,}\b(?! (?:drip|line|bag|fluid))"), _bare_roman),
-    Rule(re.compile(rf"\b({_any(LETTERED)})\b(?!\.\w)\.?"), _lettered),
+    Rule(re.compile(rf"\b({'|'.join(map(re.escape, LETTERED))})\b(?!\.\w)\.?"), _lettered),
     Rule(re.compile(r"\b([A-Za-z]{1,5})\. ?(?:(?=\d)|([IVX]+)\b)"), _before_number),
     Rule(
         re.compile(

@@ -25,7 +25,8 @@ _NEUTER = words(
     "Rennen Training Semifinale Ministerium Regiment Bataillon Symposium Festival"
 )
 _FEMININE_END = re.compile(
-    r"(?:e|ung|heit|keit|schaft|ion|tät|ik|ei|[Ll]iga|Kultur|Natur|Wahl|Zahl|Nacht|Stadt|Welt|Hand|Arbeit|Frau|Mutter|Tochter|Schwester|Tür|Person|Bank|Wand|Form|Art|Uhr|Feder|Nummer|Steuer)$"
+    r"(?:e|ung|heit|keit|schaft|ion|tät|ik|ei|[Ll]iga|Kultur|Natur|Wahl|Zahl|Nacht|Stadt|Welt|Hand"
+    r"|Arbeit|Frau|Mutter|Tochter|Schwester|Tür|Person|Bank|Wand|Form|Art|Uhr|Feder|Nummer|Steuer)$"
 )
 _FEMININE_NOT = words("Name Junge Kollege Kunde Ende Auge Interesse Ergebnisse")
 # After these, every gender and case but the plainest has "-en".
@@ -45,6 +46,7 @@ _PREPOSITION = re.compile(
     r"|ab|bis|außer|gegenüber|trotz|innerhalb|außerhalb|anlässlich|Ende|Anfang|Mitte|dank|laut)\s+der\s*$",
     re.IGNORECASE,
 )
+_REACH = 200  # characters before an ordinal that have a say
 _LAST_WORD = re.compile(r"([^\W\d]+)[\s(„\"']*$")
 # "der 1., 2. und 3. Platz", "vom 2. bis zum 15. August": the first word tells for all of them.
 _OTHERS = re.compile(r"(?:(?<![\d.])\d{1,4}\.(?:,| und| oder| bis| –|-)\s?)+$")
@@ -52,11 +54,12 @@ _WEEKDAY = re.compile(rf"\b(?:{'|'.join([*DAYS, *DAYS.values()])})\.?,?\s*$")
 # What an ordinal without any word before it, or with a weekday, is asked after.
 _AT_A_TIME = re.compile(r"\b(?:am|vom|zum|bis|ab|seit|den|dem|beim)\b[^.;:]*$", re.IGNORECASE)
 _NOUNS = (
-    "Jahrhundert|Jahrtausend|Jahrzehnt|Jahrestag|Klasse|Stock|Stockwerk|Etage|Platz|Kapitel|Mal|Tag|Woche|Geburtstag|Reihe|Runde"
+    "Jahrhundert|Jahrtausend|Jahrzehnt|Jahrestag|Klasse|Stock|Stockwerk|Etage|Platz|Kapitel|Mal|Tag"
+    "|Woche|Geburtstag|Reihe|Runde"
     "|Liga|Bundesliga|Weltkrieg|Advent|Auflage|Semester|Quartal|Halbjahr|Stelle|Schritt|Teil|Band|Akt"
     "|Minute|Spieltag|Rang|Versuch|Etappe|Mannschaft|Lebensjahr|Schuljahr|Obergeschoss|Kind|Preis"
     "|Staffel|Folge|Ausgabe|Hälfte|Bezirk|Armee|Kongress|Welle|Generation|Dan|Grad|Monat|Jahr|Gang"
-    "|Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|OG|Jhd|Jh|Jhdt|Jhs|FC"
+    "|OG|Jhd|Jh|Jhdt|Jhs|FC"
 )
 _ARTICLES = "|".join(
     sorted(
@@ -86,7 +89,8 @@ def is_feminine(noun: str) -> bool:
 
 def ending_of(before: str, noun: str = "") -> str:
     """-e, -en, -er or -es: what the text `before` and the noun behind ask for."""
-    before = _WEEKDAY.sub("", _OTHERS.sub("", before.rstrip() + " ")).rstrip()
+    before = before[-_REACH:].rstrip() + " "
+    before = _WEEKDAY.sub("", _OTHERS.sub("", before)).rstrip()
     found = _LAST_WORD.search(before)
     word = found[1].lower() if found else ""
     is_neuter = noun in _NEUTER

@@ -20,6 +20,9 @@ VERSION = 4
 _MODULES = {"en": "english", "de": "german"}
 
 
+_MOST_CHARACTERS = 5_000  # read at once; no text that is trained on has more
+
+
 class Rule(NamedTuple):
     """What is looked for, and what is said instead; None leaves what was found as it is.
 
@@ -45,6 +48,9 @@ class Reader:
 
     def read(self, text: str) -> str:
         """The text in words. Where two rules begin at one place, the first of them counts."""
+        return "".join(self._read(part) for part in _in_parts(text))
+
+    def _read(self, text: str) -> str:
         said, done = [], 0
         for begin, end, words in self._spans(text):
             said += [text[done:begin], words]
@@ -68,6 +74,23 @@ class Reader:
             if said is not None and match.end() > match.start():
                 return match.start(), match.end(), said
         return None
+
+
+def _in_parts(text: str) -> Iterator[str]:
+    """Rules look back to where a text begins: a whole book would take them for ever."""
+    begin = 0
+    while len(text) - begin > _MOST_CHARACTERS:
+        sentence, word = (text.rfind(gap, begin, begin + _MOST_CHARACTERS) for gap in (". ", " "))
+        end = (
+            sentence + 2
+            if sentence > begin
+            else word + 1
+            if word > begin
+            else begin + _MOST_CHARACTERS
+        )
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data_worker.speech.demo.sentences import demo_sentences
 from shared.speech.text.espeak import Espeak
 from shared.speech.text.reading import english_words, german_words
-from shared.speech.text.reading.reader import VERSION, reader_of
+from shared.speech.text.reading.reader import VERSION, _in_parts, reader_of
 from shared.speech.text.reading.roman import value_of
 
 READINGS = Path(__file__).resolve().parents[5] / "benchmarks" / "readings"
@@ -273,6 +273,16 @@ def test_any_text_can_be_read_and_keeps_its_other_words(language, tokens, gap):
 )
 def test_long_garbage_is_read_in_no_time(language, text):
     reader_of(language).read(text)
+
+
+def test_a_book_is_read_part_by_part():
+    sentence = "On May 3, 1984 she paid $5 for 2 kg. "
+    said = reader_of("en-us").read(sentence)
+    assert reader_of("en-us").read(sentence * 500) == said * 500
+    parts = list(_in_parts(sentence * 500))
+    assert "".join(parts) == sentence * 500 and max(map(len, parts)) <= 5_000
+    word = "x" * 12_345
+    assert reader_of("en-us").read(f"{word} 5 kg") == f"{word} 5 kilograms"
 
 
 def test_roman_numerals_are_those_that_romans_wrote():
