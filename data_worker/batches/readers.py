@@ -97,8 +97,8 @@ class ReaderPool:
             if spent_s <= patience_s or self._at.pop(thread, None) is None:
                 continue
             frame = sys._current_frames().get(thread.ident or 0)
-            place = line_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
-            reason = f"{place}did not come back within {spent_s:.0f} s"
+            line = line_in_stack(traceback.extract_stack(frame)) if frame is not None else ""
+            reason = f"{line}did not come back within {spent_s:.0f} s"
             self._failed[reading.row] = reason, time.monotonic() + _REMEMBERED_S
             reading.future.set_exception(ReadError(reason))
             if thread in self._threads:

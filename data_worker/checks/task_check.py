@@ -105,9 +105,9 @@ class _DataTrial:
         thread.join(self._patience_s)
         if not results:
             frame = sys._current_frames().get(thread.ident or 0)
-            place = line_in_stack(traceback.extract_stack(frame)) if frame else ""
+            line = line_in_stack(traceback.extract_stack(frame)) if frame else ""
             raise TaskError(
-                f"{place}reading example {self._example_of(row).id} did not come back within "
+                f"{line}reading example {self._example_of(row).id} did not come back within "
                 f"{self._patience_s:g} s."
             )
         if isinstance(results[0], ReadError):

@@ -49,10 +49,10 @@ class LossHealth:
             )
 
     def in_words(self) -> str:
-        """Why the last step did not work; with the place, where the task is a user's file."""
-        place = users_line_of(self._task.losses)
+        """Why the last step did not work; with the line, where the task is a user's file."""
+        line = users_line_of(self._task.losses)
         counts = self.in_row.numpy()[:-1]
         spoilt = [repr(name) for name, count in zip(self._parts, counts, strict=True) if count]
         if spoilt:
-            return f"{place}the part {', '.join(spoilt)} of the loss is not finite"
-        return f"{place}the loss is finite, and its gradient is not"
+            return f"{line}the part {', '.join(spoilt)} of the loss is not finite"
+        return f"{line}the loss is finite, and its gradient is not"

@@ -21,8 +21,8 @@ class RollBacks:
     def note(self, step: int, num_applied: int, why: str = "") -> None:
         """The run broke down by this step; the weights it goes back to have changed so often.
 
-        `why` the last of its steps did not work, in words with the place, where that is known.
-        That there is a newer checkpoint shows nothing: steps that are left out bring it about too.
+        `why` the last of its steps did not work, in words with the line of the task, where that is
+        known. That there is a newer checkpoint shows nothing: steps that are left out bring it about too.
 
         Raises:
             TandemError: skipping batches has not helped, and would not the next time.
