@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
 from shared.config.settings import Config
-from shared.devices.gpus import Gpu, worker_environment
+from shared.devices.gpus import Gpu
 from shared.run.directory import RunDirectory
-from shared.worker.check_lines import Copied, Failed, Timed, decode
-from shared.worker.child_environment import child_environment
-from shared.worker.contract import ROLE_VARIABLE, status_in_words
+from shared.worker.check_child import findings_of
+from shared.worker.check_lines import Copied, Timed
+from shared.worker.contract import status_in_words
 
 ROWS_ON_GPU = 32
 _ROWS_ON_CPU = 4  # it is there to try it, and can't be compared
@@ -63,30 +62,13 @@ def _measure(
     if not found.copies:
         command.append("--copies")
     deadline_s = _COMPILING_DEADLINE_S if gpu and gpu.is_compiled_first else _DEADLINE_S
-    with open(run.log_of(f"step_check-{size or 'model'}"), "wb") as errors:
-        try:
-            child = subprocess.run(
-                command,
-                env=child_environment({**worker_environment(gpu), ROLE_VARIABLE: "model"}),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                timeout=deadline_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            found.problems[size] = f"took longer than {deadline_s:g} s"
-            return
-    num_steps = len(found.steps)
-    for line in map(decode, child.stdout.splitlines()):
-        if isinstance(line, Timed):
-            found.steps.append(line)
-        elif isinstance(line, Copied):
-            found.copies.append(line)
-        elif isinstance(line, Failed):
-            found.problems[size] = line.problem
-    if len(found.steps) == num_steps:
-        found.problems.setdefault(size, status_in_words(child.returncode))
+    log = run.log_of(f"step_check-{size or 'model'}")
+    told = findings_of(command, "model", log, gpu, deadline_s)
+    steps = [line for line in told.lines if isinstance(line, Timed)]
+    found.steps += steps
+    found.copies += [line for line in told.lines if isinstance(line, Copied)]
+    if told.problem or not steps:
+        found.problems[size] = told.problem or status_in_words(told.status)
 
 
 def step_in_words(timed: Timed) -> str:

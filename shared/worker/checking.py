@@ -16,23 +16,19 @@ _output = None  # where the lines go; what libraries print goes elsewhere
 
 def tell(line: CheckLine) -> None:
     """One line, of any kind."""
-    _write(line)
+    if _output is not None:
+        _output.write(encode(line))
+        _output.flush()
 
 
 def passed(method: str, saw: str) -> None:
     """One thing is as it should be."""
-    _write(Passed(method, saw))
+    tell(Passed(method, saw))
 
 
 def remark(words: str) -> None:
     """Worth knowing, and no fault."""
-    _write(Passed("", words))
-
-
-def _write(line: CheckLine) -> None:
-    if _output is not None:
-        _output.write(encode(line))
-        _output.flush()
+    tell(Passed("", words))
 
 
 def check_main(work: Callable[[], None]) -> int:
@@ -44,7 +40,7 @@ def check_main(work: Callable[[], None]) -> int:
     try:
         work()
     except Exception as error:
-        _write(Failed(problem_of(error)))
+        tell(Failed(problem_of(error)))
         if not isinstance(error, TandemError) and users_words(error) is None:
             raise
         return 1

@@ -6,19 +6,17 @@ The child traces the step on the CPU; memory grows evenly with the rows, so two 
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 import sys
 from collections.abc import Sequence
 
 from shared.config.option import rules_of
 from shared.config.settings import Config, TaskConfig
-from shared.devices.gpus import Gpu, worker_environment
+from shared.devices.gpus import Gpu
 from shared.devices.precision import AUTO, chosen_by
 from shared.errors import TandemError
 from shared.run.directory import RunDirectory
-from shared.worker.check_lines import Failed, Predicted, decode
-from shared.worker.child_environment import child_environment
-from shared.worker.contract import ROLE_VARIABLE
+from shared.worker.check_child import findings_of
+from shared.worker.check_lines import Predicted
 
 # For CUDA's context and libraries, and what cuDNN works in. Kept free, not measured.
 LIBRARIES_MB = 1024
@@ -76,23 +74,11 @@ def predicted(
         command += ["--sizes", *named]
     if as_measured:
         command.append("--as-measured")
-    with open(run.log_of("memory_check"), "wb") as errors:
-        child = subprocess.run(
-            command,
-            env=child_environment({**worker_environment(None), ROLE_VARIABLE: "model"}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            timeout=_DEADLINE_S,
-            check=False,
-        )
-    lines = [line for line in map(decode, child.stdout.splitlines()) if line is not None]
-    for line in lines:
-        if isinstance(line, Failed):
-            raise TandemError(line.problem)
+    log = run.log_of("memory_check")
+    lines = findings_of(command, "model", log, deadline_s=_DEADLINE_S).sound()
     found = [line for line in lines if isinstance(line, Predicted)]
     if len(found) < len(rows) or len(found) % len(rows):
-        raise TandemError(f"the memory of a step can't be predicted; {errors.name} says why.")
+        raise TandemError(f"the memory of a step can't be predicted; {log} says why.")
     return found
 
 

@@ -20,9 +20,10 @@ _MOST = 0.5
 _SALT = 0  # those of the other dropout begin at 1
 
 
-def rate_after(passes: float) -> float:
+def rate_after(passes: tf.Tensor) -> tf.Tensor:
     """The share of the channels that is dropped by then."""
-    return min(_MOST, _PER_DOUBLING * max(0.0, math.log2(max(1e-9, passes) / _FIRST_PASSES)))
+    doublings = tf.math.log(tf.maximum(passes, 1e-9) / _FIRST_PASSES) / math.log(2.0)
+    return tf.clip_by_value(_PER_DOUBLING * doublings, 0.0, _MOST)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +44,7 @@ class ChannelDropout:
         if not self.steps_per_pass:
             return [None] * len(self.channels)
         passes = tf.cast(step, tf.float32) / self.steps_per_pass
-        doublings = tf.math.log(tf.maximum(passes, 1e-9) / _FIRST_PASSES) / math.log(2.0)
-        rate = tf.clip_by_value(_PER_DOUBLING * doublings, 0.0, _MOST)
+        rate = rate_after(passes)
         seed = tf.stack([tf.cast(step, tf.int32), tf.constant(_SALT, tf.int32)])
         drawn = tf.raw_ops.StatelessRandomUniform(
             shape=tf.stack([num_rows, 1, sum(self.channels)]), seed=seed, dtype=tf.float32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,15 +12,13 @@ from shared.commands.demo_corpus import make_demo_corpus
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.console.say import say_plainly
-from shared.devices.gpus import worker_environment
 from shared.errors import InputError, TandemError
 from shared.launching.preparation_child import prepare_run
 from shared.run.directory import RunDirectory
 from shared.run.resume import with_absolute_paths
 from shared.task.registry import Task
-from shared.worker.check_lines import Failed, decode
-from shared.worker.child_environment import child_environment
-from shared.worker.contract import ROLE_VARIABLE
+from shared.worker.check_child import findings_of
+from shared.worker.check_lines import Passed
 
 _NUM_STEPS = 3
 TITLES = {
@@ -104,20 +101,9 @@ def _look(role: str, run: RunDirectory, flags: argparse.Namespace, folder: Path)
     if role == "data" and flags.patience:
         command += ["--patience", str(flags.patience)]
     log = run.log_of(f"{role}_check")
-    with open(log, "wb") as errors:
-        child = subprocess.run(
-            command,
-            env=child_environment({**worker_environment(None), ROLE_VARIABLE: role}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            check=False,
-        )
-    lines = [line for line in map(decode, child.stdout.splitlines()) if line is not None]
-    for line in lines:
-        if isinstance(line, Failed):
-            raise TandemError(line.problem)
-    if child.returncode:
+    found = findings_of(command, role, log)
+    seen = [line for line in found.sound() if isinstance(line, Passed)]
+    if found.status:
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise TandemError(f"the {role} half ended with status {child.returncode}: {' '.join(last)}")
-    return [f"{line.method}: {line.saw}" if line.method else line.saw for line in lines]
+        raise TandemError(f"the {role} half ended with status {found.status}: {' '.join(last)}")
+    return [f"{line.method}: {line.saw}" if line.method else line.saw for line in seen]
