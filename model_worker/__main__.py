@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 from typing import TYPE_CHECKING
 
+from model_worker.surroundings import Surroundings
 from shared.clock import machine_s
 from shared.config.settings import Config
 from shared.errors import InputError
-from shared.run.directory import RunDirectory
 from shared.stream.endpoints import (
     check_endpoint,
     default_endpoint,
@@ -19,7 +18,7 @@ from shared.stream.endpoints import (
     exchange_endpoint,
     remove_socket,
 )
-from shared.stream.keys import ServerKeys, load_server_keys
+from shared.stream.keys import load_server_keys
 from shared.worker.contract import (
     EXIT_INTERRUPTED,
     EXIT_TO_BEGIN_AGAIN,
@@ -83,9 +82,10 @@ def _work(reporter: Reporter) -> int:
     start_tensorflow("model", device_kind, config)
     say_memory("model", device_kind, config, reporter)
 
+    surroundings = Surroundings(run, config, endpoint, keys, device_kind, reporter, should_stop)
     if flags.replica:
         try:
-            return _follow(run, config, endpoint, keys, device_kind, reporter, should_stop, flags)
+            return _follow(surroundings, flags.replica)
         finally:
             remove_socket(endpoint)
             os.close(lock)
@@ -93,7 +93,7 @@ def _work(reporter: Reporter) -> int:
     # Everything below imports TensorFlow, whose device had to be settled first.
     from model_worker.model_process import Session
 
-    session = Session(run, config, endpoint, keys, device_kind, reporter, should_stop, started_s)
+    session = Session(surroundings, started_s)
     try:
         if ROLE_VARIABLE in os.environ:  # then the launcher tells how it goes
             return _train(session, should_stop)
@@ -129,25 +129,14 @@ def _check_replica(rank: int, config: Config) -> None:
         )
 
 
-def _follow(
-    run: RunDirectory,
-    config: Config,
-    endpoint: str,
-    keys: ServerKeys | None,
-    device_kind: str,
-    reporter: Reporter,
-    should_stop: StopFlag,
-    flags: argparse.Namespace,
-) -> int:
+def _follow(surroundings: Surroundings, rank: int) -> int:
     """Train as a replica after the first, which owns all that is to be saved: a signal ends it."""
     # Imports TensorFlow, whose device had to be settled first.
     from model_worker.replicas.exchange import Spoke
     from model_worker.replicas.follower import Follower
 
-    follower = Follower(
-        run, config, endpoint, keys, device_kind, reporter, should_stop, flags.replica
-    )
-    spoke = Spoke(exchange_endpoint(config.run.wire_id), flags.replica)
+    follower = Follower(surroundings, rank)
+    spoke = Spoke(exchange_endpoint(surroundings.config.run.wire_id), rank)
     try:
         return follower.train(spoke)
     finally:

@@ -11,11 +11,11 @@ from model_worker.stream.admission import Expected
 from model_worker.stream.receiver import Agreement, Receiver
 from model_worker.stream.share import Share
 from model_worker.stream.ticket_ledger import TicketLedger
+from model_worker.surroundings import Surroundings
 from model_worker.training.built_model import built_model
 from model_worker.training.precision import precision_of
 from model_worker.training.shared_step import SharedStep
 from model_worker.training.step import StepSettings, TrainStep
-from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
 from shared.plan.index import Index
 from shared.plan.plan_of_run import (
@@ -24,44 +24,31 @@ from shared.plan.plan_of_run import (
     plan_of,
     settings_fingerprint,
 )
-from shared.run.directory import RunDirectory
 from shared.run.task_identity import read_identity
 from shared.stream.array_block import ALIGNMENT_BYTES
 from shared.stream.codec import MAX_ARRAYS
-from shared.stream.keys import ServerKeys
 from shared.stream.sockets import ServerSocket
 from shared.task.model_side import Facts
 from shared.task.registry import Task
-from shared.worker.reports import Reporter
-from shared.worker.start import StopFlag, busy_meter
+from shared.worker.start import busy_meter
 
 
 class ModelParts:
     """Index, plan, task and device of a run, and what is built from them."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        config: Config,
-        endpoint: str,
-        keys: ServerKeys | None,
-        device_kind: str,
-        reporter: Reporter,
-        should_stop: StopFlag,
-        rank: int = 0,
-    ):
-        """`endpoint` is where batches come in; `rank` numbers the replicas, from the first one's 0."""
-        self._run = run
-        self._config = config
+    def __init__(self, surroundings: Surroundings, rank: int = 0):
+        """`rank` numbers the replicas, from the first one's 0."""
+        self._run = surroundings.run
+        self._config = config = surroundings.config
         self._run_id = config.run.wire_id
-        self._endpoint = endpoint
-        self._keys = keys
-        self._busy = busy_meter(device_kind)
-        self._device = "/GPU:0" if device_kind == "gpu" else "/CPU:0"
-        self._precision = precision_of(config.model.precision, device_kind)
-        self._reporter = reporter
-        self._should_stop = should_stop
-        self._index = Index.load(run.index)
+        self._endpoint = surroundings.endpoint
+        self._keys = surroundings.keys
+        self._busy = busy_meter(surroundings.device_kind)
+        self._device = "/GPU:0" if surroundings.device_kind == "gpu" else "/CPU:0"
+        self._precision = precision_of(config.model.precision, surroundings.device_kind)
+        self._reporter = surroundings.reporter
+        self._should_stop = surroundings.should_stop
+        self._index = Index.load(self._run.index)
         self._plan = plan_of(config, self._index)
         self._num_replicas = config.data.num_model_replicas
         self._share = Share(self._plan.layout, rank, self._num_replicas)

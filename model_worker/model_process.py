@@ -18,6 +18,7 @@ from model_worker.saving import Saving
 from model_worker.start_delay import wait_for_start
 from model_worker.stream.device_prefetch import DevicePrefetch
 from model_worker.stream.receiver import Receiver
+from model_worker.surroundings import Surroundings
 from model_worker.training.bad_examples import BadExamples
 from model_worker.training.begin_from import begin_from_run
 from model_worker.training.roll_backs import RollBack, RollBacks
@@ -34,15 +35,12 @@ from model_worker.watching.quarantine import Quarantine
 from model_worker.watching.showing import Showing
 from model_worker.watching.summaries import Summaries
 from shared.config.option import decided
-from shared.config.settings import Config
 from shared.plan.exclusions import Exclusions
 from shared.plan.plan_of_run import total_steps
 from shared.plan.stream_layout import LAST_VALIDATION
-from shared.run.directory import RunDirectory
 from shared.run.json_lines import cut_back
 from shared.run.writer import Writer
 from shared.stream.endpoints import exchange_endpoint, exclusion_endpoint, remove_socket
-from shared.stream.keys import ServerKeys
 from shared.worker.contract import (
     COMPILING,
     EXIT_FINISHED,
@@ -51,8 +49,7 @@ from shared.worker.contract import (
     STARTING,
     WAITING_FOR_REPLICAS,
 )
-from shared.worker.reports import LineKind, Reporter
-from shared.worker.start import StopFlag
+from shared.worker.reports import LineKind
 
 log = logging.getLogger(__name__)
 
@@ -76,18 +73,9 @@ class Session(ModelParts):
     Where there are several replicas it is the first one, which decides for all.
     """
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        config: Config,
-        endpoint: str,
-        keys: ServerKeys | None,
-        device_kind: str,
-        reporter: Reporter,
-        should_stop: StopFlag,
-        started_s: float,
-    ):
-        super().__init__(run, config, endpoint, keys, device_kind, reporter, should_stop)
+    def __init__(self, surroundings: Surroundings, started_s: float):
+        super().__init__(surroundings)
+        run, config = self._run, self._config
         self._started_s = started_s
         self._writer = Writer(run)
         self._store = CheckpointStore(

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from model_worker.surroundings import Surroundings
 from shared.clock import machine_s
 from shared.config.settings import Config
 from shared.diagnosis.pace import WARM_UP_BATCHES_PER_SHAPE, PaceMeter
-from shared.run.directory import RunDirectory
 from shared.stream.endpoints import check_endpoint, default_endpoint, remove_socket
 from shared.worker.contract import EXIT_INTERRUPTED, STARTING
 from shared.worker.reports import Pace, Reporter
@@ -66,7 +66,9 @@ def _work(reporter: Reporter) -> int:
     device_kind = fix_gpu("model", flags, config)
     endpoint = check_endpoint(flags.endpoint or default_endpoint(config.run.wire_id))
     start_tensorflow("model", device_kind, config)
-    make_session = _session_maker(run, endpoint, device_kind, reporter, should_stop)
+    make_session = _session_maker(
+        Surroundings(run, config, endpoint, None, device_kind, reporter, should_stop)
+    )
     try:
         _measure(make_session, config, flags, reporter, should_stop)
     finally:
@@ -75,25 +77,12 @@ def _work(reporter: Reporter) -> int:
     return EXIT_INTERRUPTED if should_stop() else 0
 
 
-def _session_maker(
-    run: RunDirectory,
-    endpoint: str,
-    device_kind: str,
-    reporter: Reporter,
-    should_stop: StopFlag,
-) -> _MakeSession:
+def _session_maker(surroundings: Surroundings) -> _MakeSession:
     # Imports TensorFlow, whose device had to be settled first.
     from model_worker.checks.measuring_session import MeasuringSession
 
     return lambda config: MeasuringSession(
-        run=run,
-        config=config,
-        endpoint=endpoint,
-        keys=None,
-        device_kind=device_kind,
-        reporter=reporter,
-        should_stop=should_stop,
-        started_s=machine_s(),
+        dataclasses.replace(surroundings, config=config), started_s=machine_s()
     )
 
 

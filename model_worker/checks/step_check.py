@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from model_worker.checks.batch_shapes import measured_shape
+from model_worker.surroundings import Surroundings
 from shared.clock import machine_s
 from shared.task import BatchShape
 from shared.worker.check_lines import Copied, Timed
@@ -49,10 +50,11 @@ def _work() -> None:
     # Imports TensorFlow, whose device had to be settled first.
     from model_worker.checks.measuring_session import MeasuringSession
 
+    reporter, should_stop = Reporter.from_environment(), StopFlag(starting=True)
     session = MeasuringSession(
-        run=run, config=config, endpoint="", keys=None, device_kind=device_kind,
-        reporter=Reporter.from_environment(), should_stop=StopFlag(starting=True), started_s=machine_s(),
-    )  # fmt: skip
+        Surroundings(run, config, "", None, device_kind, reporter, should_stop),
+        started_s=machine_s(),
+    )
     if flags.copies and device_kind == "gpu":  # elsewhere nothing has to be copied
         for copied in _copies(session):
             tell(copied)

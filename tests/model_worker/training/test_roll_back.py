@@ -22,6 +22,7 @@ from data_worker.stream import serving
 from model_worker.model_process import Session
 from model_worker.speech.network import acoustic_model
 from model_worker.stream.device_prefetch import DevicePrefetch
+from model_worker.surroundings import Surroundings
 from model_worker.training.roll_backs import RollBacks
 from model_worker.training.step import TrainStep
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
@@ -119,7 +120,8 @@ class Training:
         folder.chmod(0o700)
         endpoint = f"ipc://{folder}/s"
         self.session = Session(
-            self.run, config, endpoint, None, "cpu", self.story, self.stop, started_s=0.0
+            Surroundings(self.run, config, endpoint, None, "cpu", self.story, self.stop),
+            started_s=0.0,
         )
         self._serve(config, index, endpoint)
 
