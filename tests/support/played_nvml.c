@@ -167,3 +167,13 @@ int nvmlSystemGetDriverVersion(char *text, unsigned size) {
   return snprintf(text, size, "%s", said ? said : "575.57.08"), OK;
 }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return *version = number("PLAYED_CUDA", 12090), OK; }
+
+/* What TensorFlow itself asks, on a machine whose CUDA is a stand-in. */
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **handle) { return *handle = (void *)(intptr_t)1, OK; }
+int nvmlDeviceGetCurrPcieLinkGeneration(void *handle, unsigned *n) { return *n = 4, OK; }
+int nvmlDeviceGetCurrPcieLinkWidth(void *handle, unsigned *n) { return *n = 16, OK; }
+int nvmlDeviceGetMaxPcieLinkGeneration(void *handle, unsigned *n) { return *n = 4, OK; }
+int nvmlDeviceGetMaxPcieLinkWidth(void *handle, unsigned *n) { return *n = 16, OK; }
+int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *on) { return *on = 0, NOT_SUPPORTED; }
+int nvmlDeviceGetGpuFabricInfoV(void *handle, void *found) { return NOT_SUPPORTED; }
