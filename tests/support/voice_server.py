@@ -10,7 +10,7 @@ import time
 import uvicorn
 
 from shared.speech.serving.app import make_app
-from shared.speech.serving.metrics import Metrics
+from shared.speech.serving.metrics import ServingMetrics
 from shared.speech.serving.served_voice import ServedVoice
 from shared.speech.serving.speaking import Speaking
 
@@ -22,7 +22,7 @@ class Served:
     """A server of this process, and a client of it."""
 
     def __init__(self, voice: ServedVoice, most_at_once: int = 32, token: str | None = None):
-        metrics = Metrics()
+        metrics = ServingMetrics()
         self.speaking = Speaking(voice, metrics, 2, most_at_once)
         app = make_app(self.speaking, metrics, token)
         config = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", ws="none")

@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shared.speech.serving.metrics import Metrics
-from shared.speech.serving.request import MOST_BYTES, Refused, SpeechRequest, read_request
+from shared.speech.serving.metrics import ServingMetrics
+from shared.speech.serving.request import MOST_BYTES, RequestRefused, SpeechRequest, read_request
 from shared.speech.serving.sound_format import FORMATS, Encoder, encoder_of
 from shared.speech.serving.speaking import Speaking
 
@@ -46,7 +46,7 @@ _HEADERS = {
 }
 
 
-def make_app(speaking: Speaking, metrics: Metrics, token: str | None) -> ASGIApp:
+def make_app(speaking: Speaking, metrics: ServingMetrics, token: str | None) -> ASGIApp:
     """The server's application; without a token only this machine's names are answered to."""
     answers = _Answers(speaking, metrics)
     routes = [Route(path, _static(*file)) for path, file in _PAGE.items()]
@@ -57,13 +57,13 @@ def make_app(speaking: Speaking, metrics: Metrics, token: str | None) -> ASGIApp
         Route("/v1/audio/speech", answers.speech, methods=["POST"]),
     ]
     app = Starlette(routes=routes, exception_handlers={
-        Refused: _refused, HTTPException: _http_error,
+        RequestRefused: _refused, HTTPException: _http_error,
     })  # fmt: skip
     return _Door(app, token)
 
 
 class _Answers:
-    def __init__(self, speaking: Speaking, metrics: Metrics):
+    def __init__(self, speaking: Speaking, metrics: ServingMetrics):
         self._speaking, self._metrics = speaking, metrics
 
     async def health(self, request: Request) -> Response:
@@ -83,7 +83,7 @@ class _Answers:
     async def speech(self, request: Request) -> Response:
         try:
             response = await self._speech(request)
-        except Refused as error:
+        except RequestRefused as error:
             self._metrics.requests.labels(int(error.status)).inc()
             raise
         self._metrics.requests.labels(response.status_code).inc()
@@ -93,7 +93,7 @@ class _Answers:
         begun_s = time.perf_counter()
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             # A page of another site could send anything else without being asked.
-            raise Refused(
+            raise RequestRefused(
                 "Send JSON, with the header Content-Type: application/json.",
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             )
@@ -138,12 +138,12 @@ async def _added(encoder: Encoder, samples: np.ndarray, is_last: bool = False) -
 
 
 async def _body(request: Request) -> bytes:
-    """Raises Refused where it is too long."""
+    """Raises RequestRefused where it is too long."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise Refused(
+            raise RequestRefused(
                 f"The body is larger than {MOST_BYTES >> 20} MB. Send the text in parts.",
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             )
@@ -197,11 +197,11 @@ class _Door:
         with contextlib.suppress(ClientDisconnect):
             await answer(scope, receive, send_with_headers)
 
-    def _problem(self, path: str, headers: Mapping[bytes, str]) -> Refused | None:
+    def _problem(self, path: str, headers: Mapping[bytes, str]) -> RequestRefused | None:
         if self._token is None:
             if _is_of_this_machine(headers.get(b"host", "")):
                 return None
-            return Refused(
+            return RequestRefused(
                 "This server speaks for its own machine alone; its address is 127.0.0.1.",
                 HTTPStatus.FORBIDDEN,
             )
@@ -211,7 +211,7 @@ class _Door:
         )
         if path in _OPEN or known:
             return None
-        return Refused(
+        return RequestRefused(
             "The token is missing or wrong: send it with the header Authorization: Bearer TOKEN.",
             HTTPStatus.UNAUTHORIZED,
             {"WWW-Authenticate": "Bearer"},
@@ -237,7 +237,7 @@ def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Respons
     return answer
 
 
-def _error(error: Refused) -> Response:
+def _error(error: RequestRefused) -> Response:
     """In the form that clients of the convention expect."""
     content = {"error": {"message": str(error), "type": "invalid_request_error"}}
     body = json.dumps(content, ensure_ascii=False).encode()
@@ -245,7 +245,7 @@ def _error(error: Refused) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     return _error(error)
 
 
@@ -254,4 +254,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
     allowed = (error.headers or {}).get("Allow")
     words = f"{request.method} {request.url.path}: {error.detail}."
     words += f" It takes {allowed}." if allowed else ""
-    return _error(Refused(words, HTTPStatus(error.status_code), error.headers))
+    return _error(RequestRefused(words, HTTPStatus(error.status_code), error.headers))

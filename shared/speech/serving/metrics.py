@@ -15,7 +15,7 @@ _LATENCIES_S = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 _FACTORS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)
 
 
-class Metrics:
+class ServingMetrics:
     """The counters of one server."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ DEFAULT_FORMAT = "mp3"  # as those who set the convention have it
 _SHOWN_VOICES = 8
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that can't be carried out; the message is a sentence for who sent it."""
 
     def __init__(
@@ -47,17 +47,17 @@ def read_request(body: bytes, voices: list[str]) -> SpeechRequest:
     """The request that a body holds.
 
     Raises:
-        Refused: it holds none.
+        RequestRefused: it holds none.
     """
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refused("The body is not JSON.") from None
+        raise RequestRefused("The body is not JSON.") from None
     if not isinstance(asked, dict):
-        raise Refused('The body has to be a JSON object, such as {"input": "Hello."}.')
+        raise RequestRefused('The body has to be a JSON object, such as {"input": "Hello."}.')
     stream = _bool(asked, "stream") or asked.get("stream_format") == "audio"
     if asked.get("stream_format") not in (None, "audio"):
-        raise Refused("stream_format can only be 'audio': the sound itself, as it is made.")
+        raise RequestRefused("stream_format can only be 'audio': the sound itself, as it is made.")
     return SpeechRequest(
         text=_text(asked, stream),
         speaker=_speaker(asked.get("voice"), voices),
@@ -71,11 +71,11 @@ def read_request(body: bytes, voices: list[str]) -> SpeechRequest:
 def _text(asked: dict[str, Any], stream: bool) -> str:
     text = asked.get("input")
     if not isinstance(text, str):
-        raise Refused("input is missing: the text to speak, a string.")
+        raise RequestRefused("input is missing: the text to speak, a string.")
     if not text.strip():
-        raise Refused("input is empty: there is nothing to say.")
+        raise RequestRefused("input is empty: there is nothing to say.")
     if len(text) > MOST_CHARACTERS and not stream:
-        raise Refused(
+        raise RequestRefused(
             f"input has {len(text):,} characters; at most {MOST_CHARACTERS:,} are spoken in one "
             'answer. Ask for it with "stream": true, or in parts.',
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -91,7 +91,7 @@ def _speaker(name: object, voices: list[str]) -> int:
     near = difflib.get_close_matches(str(name), voices, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     shown = ", ".join(voices[:_SHOWN_VOICES]) + (", …" if len(voices) > _SHOWN_VOICES else "")
-    raise Refused(f"voice: there is no {str(name)[:40]!r} here.{meant} There is {shown}.")
+    raise RequestRefused(f"voice: there is no {str(name)[:40]!r} here.{meant} There is {shown}.")
 
 
 def _format(name: object) -> str:
@@ -99,7 +99,7 @@ def _format(name: object) -> str:
         return DEFAULT_FORMAT
     if isinstance(name, str) and name in FORMATS:
         return name
-    raise Refused(
+    raise RequestRefused(
         f"response_format: {str(name)[:40]!r} is not made here; there is {', '.join(FORMATS)}."
     )
 
@@ -110,7 +110,7 @@ def _number(asked: dict[str, Any], name: str, default: float, limits: tuple[floa
         return default
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not limits[0] <= value <= limits[1]:
-        raise Refused(
+        raise RequestRefused(
             f"{name}: found {str(value)[:40]}; expected a number from {limits[0]:g} to {limits[1]:g}."
         )
     return float(value)
@@ -120,4 +120,4 @@ def _bool(asked: dict[str, Any], name: str) -> bool:
     value = asked.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise Refused(f"{name}: found {str(value)[:40]}; expected true or false.")
+    raise RequestRefused(f"{name}: found {str(value)[:40]}; expected true or false.")

@@ -14,7 +14,7 @@ import uvicorn
 from shared.devices.cores import num_cores
 from shared.errors import InputError
 from shared.speech.serving.app import make_app
-from shared.speech.serving.metrics import Metrics
+from shared.speech.serving.metrics import ServingMetrics
 from shared.speech.serving.served_voice import ServedVoice
 from shared.speech.serving.speaking import Speaking
 
@@ -37,7 +37,7 @@ def serve(
         InputError: the address can't be had, or the voice can't be loaded.
     """
     listener = _listener(host, port)
-    metrics = Metrics()
+    metrics = ServingMetrics()
     speaking = Speaking(ServedVoice(folder), metrics, num_cores(), most_at_once)
     speaking.warm_up()
     config = uvicorn.Config(

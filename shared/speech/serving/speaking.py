@@ -15,8 +15,8 @@ from http import HTTPStatus
 import numpy as np
 
 from shared.errors import InputError
-from shared.speech.serving.metrics import Metrics
-from shared.speech.serving.request import Refused, SpeechRequest
+from shared.speech.serving.metrics import ServingMetrics
+from shared.speech.serving.request import RequestRefused, SpeechRequest
 from shared.speech.serving.served_voice import ServedVoice
 from shared.speech.text.encoder import EncodedPiece
 
@@ -26,7 +26,9 @@ _RETRY_AFTER_S = 1
 class Speaking:
     """Speaks requests, at most `most_at_once` of them under way or waiting."""
 
-    def __init__(self, voice: ServedVoice, metrics: Metrics, num_threads: int, most_at_once: int):
+    def __init__(
+        self, voice: ServedVoice, metrics: ServingMetrics, num_threads: int, most_at_once: int
+    ):
         self.voice, self._metrics = voice, metrics
         self._most, self._num = most_at_once, 0
         self._reader = ThreadPoolExecutor(1, "reader")
@@ -46,10 +48,10 @@ class Speaking:
         """Take a place; `leave` gives it back.
 
         Raises:
-            Refused: there is none.
+            RequestRefused: there is none.
         """
         if self._num >= self._most:
-            raise Refused(
+            raise RequestRefused(
                 f"{self._num} requests are under way or waiting, which is as many as are taken. "
                 "Ask again in a moment.",
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -67,7 +69,7 @@ class Speaking:
         """The sound of a text piece by piece, float32 (samples,) each; one is made ahead.
 
         Raises:
-            Refused: nothing of the text can be spoken, or a tag in it can't be understood.
+            RequestRefused: nothing of the text can be spoken, or a tag in it can't be understood.
         """
         loop = asyncio.get_running_loop()
         texts = self._encoder.one_by_one(request.text)
@@ -88,7 +90,7 @@ class Speaking:
         finally:
             ahead.cancel()
         if not num_made:
-            raise Refused("input: there is nothing in it that can be spoken.")
+            raise RequestRefused("input: there is nothing in it that can be spoken.")
 
     def _speak(self, piece: EncodedPiece, request: SpeechRequest) -> np.ndarray:
         begun_s = time.perf_counter()
@@ -99,8 +101,8 @@ class Speaking:
 
 
 def _next(texts: Iterator[EncodedPiece]) -> EncodedPiece | None:
-    """Raises Refused where a tag can't be understood."""
+    """Raises RequestRefused where a tag can't be understood."""
     try:
         return next(texts, None)
     except InputError as error:
-        raise Refused(f"input: {error}") from None
+        raise RequestRefused(f"input: {error}") from None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.speech.serving.request import MOST_CHARACTERS, Refused, read_request
+from shared.speech.serving.request import MOST_CHARACTERS, RequestRefused, read_request
 
 VOICES = ["anna", "ben"]
 
@@ -53,17 +53,17 @@ def test_a_stream_is_asked_for_in_two_ways(asked):
     ],
 )
 def test_what_can_t_be_is_refused_in_a_sentence(asked, words):
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RequestRefused) as found:
         read(**asked)
     assert words in str(found.value) and 400 <= found.value.status < 500
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_json_is_refused(body):
-    with pytest.raises(Refused, match="is not JSON"):
+    with pytest.raises(RequestRefused, match="is not JSON"):
         read_request(body, VOICES)
 
 
 def test_a_body_that_is_no_object_is_refused():
-    with pytest.raises(Refused, match="has to be a JSON object"):
+    with pytest.raises(RequestRefused, match="has to be a JSON object"):
         read_request(b'"Hello."', VOICES)
