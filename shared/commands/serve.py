@@ -8,6 +8,7 @@ from shared.console.say import say_plainly
 from shared.launching.foreground_child import run_in_foreground
 from shared.speech.command_flags import read_serve_flags, serve_parser
 from shared.speech.extras import want_extra
+from shared.speech.text.lexicon import Lexicon
 
 __all__ = ["main", "serve_parser"]
 
@@ -16,6 +17,7 @@ def main(arguments: list[str]) -> int:
     """Export what is not exported yet, in a child process, and serve until a signal."""
     begun_s = time.monotonic()
     flags = read_serve_flags(arguments)
+    lexicon = Lexicon.read(flags.lexicon) if flags.lexicon else None
     want_extra("serve")
     from shared.speech.serving.served_folder import kept_export
 
@@ -36,6 +38,7 @@ def main(arguments: list[str]) -> int:
     from shared.speech.serving.server import serve
 
     serve(
-        kept.folder, flags.host, flags.port, flags.token, flags.max_requests, begun_s, say_plainly
-    )
+        kept.folder, flags.host, flags.port, flags.token, flags.max_requests, begun_s, say_plainly,
+        lexicon,
+    )  # fmt: skip
     return 0

@@ -93,11 +93,7 @@ def speak_parser() -> PlainParser:
     )
     parser.add_argument("--reference", metavar="WAV", help="speak in the voice of this recording")
     parser.add_argument("--speaker", metavar="NAME", help="speak as this speaker of the corpus")
-    parser.add_argument(
-        "--lexicon",
-        metavar="FILE",
-        help="how words are said: a line each, the word, a tab, and other words or [[phonemes]]",
-    )
+    _add_lexicon(parser)
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast [1]")
     parser.add_argument("--pitch", type=float, default=0.0, help="semitones up or down [0]")
     parser.add_argument(
@@ -107,6 +103,13 @@ def speak_parser() -> PlainParser:
         "[the run's own vocoder where that is better than Griffin-Lim]",
     )
     return parser
+
+
+def _add_lexicon(parser: PlainParser) -> None:
+    parser.add_argument(
+        "--lexicon", metavar="FILE",
+        help="how words are said: a line each, the word, a tab, and other words or [[phonemes]]",
+    )  # fmt: skip
 
 
 def read_speak_flags(arguments: list[str]) -> argparse.Namespace:
@@ -213,6 +216,7 @@ def serve_parser() -> PlainParser:
         "--vocoder", metavar="DIR",
         help="run directory of a --task vocoder [the run's own]",
     )  # fmt: skip
+    _add_lexicon(parser)
     return parser
 
 

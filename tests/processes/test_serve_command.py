@@ -88,6 +88,7 @@ def test_a_voice_without_a_vocoder_is_told_what_to_train(runs, undisturbed):
         (["serve", "--run", "tests"], "tests: is no run directory"),
         (["serve", "--run", "x", "--port", "99999"], "--port 99999: expected 0 to 65535"),
         (["serve", "--run", "x", "--max-requests", "0"], "expected 1 or more"),
+        (["serve", "--run", "x", "--lexicon", "gone.txt"], "gone.txt: can't be read"),
         (["serve", "--run", "x", "--host", "0.0.0.0"], "Give a token that they have to know"),
     ],
 )

@@ -12,6 +12,7 @@ import onnxruntime
 from shared.errors import InputError
 from shared.speech.mel import HOP, MEL_BINS, SILENCE
 from shared.speech.text.encoder import EncodedPiece, TextEncoder
+from shared.speech.text.lexicon import Lexicon
 from shared.speech.text.markup import PITCH_RANGE, SPEED_RANGE
 
 ABOUT, VECTORS = "symbols.json", "voices.npy"
@@ -27,8 +28,9 @@ def is_exported(folder: Path) -> bool:
 class ServedVoice:
     """Speaks in any of the speakers of an exported voice; may be used by several threads."""
 
-    def __init__(self, folder: Path):
-        """Raises InputError where the folder is damaged."""
+    def __init__(self, folder: Path, lexicon: Lexicon | None = None):
+        """`lexicon`: the words that are said otherwise. Raises InputError where the folder is damaged."""
+        self._lexicon = lexicon
         try:
             about = json.loads((folder / ABOUT).read_text("utf-8"))
             self._vectors = np.load(folder / VECTORS, allow_pickle=False)
@@ -53,7 +55,7 @@ class ServedVoice:
 
     def encoder(self) -> TextEncoder:
         """What reads texts for this voice; for one thread alone."""
-        return TextEncoder(self._frontend, self.language, self._table)
+        return TextEncoder(self._frontend, self.language, self._table, self._lexicon)
 
     def speak(
         self, piece: EncodedPiece, speaker: int, speed: float = 1.0, pitch_semitones: float = 0.0

@@ -17,6 +17,7 @@ from shared.speech.serving.app import make_app
 from shared.speech.serving.metrics import ServingMetrics
 from shared.speech.serving.served_voice import ServedVoice
 from shared.speech.serving.speaking import Speaking
+from shared.speech.text.lexicon import Lexicon
 
 _GRACE_S = 30  # for requests that are under way when the server is told to end
 _BACKLOG = 128
@@ -30,6 +31,7 @@ def serve(
     most_at_once: int,
     begun_s: float,
     say: Callable[[str], None],
+    lexicon: Lexicon | None = None,
 ) -> None:
     """Serve an exported voice until a signal; `begun_s` is when the command began, monotonic.
 
@@ -38,7 +40,7 @@ def serve(
     """
     listener = _listener(host, port)
     metrics = ServingMetrics()
-    speaking = Speaking(ServedVoice(folder), metrics, num_cores(), most_at_once)
+    speaking = Speaking(ServedVoice(folder, lexicon), metrics, num_cores(), most_at_once)
     speaking.warm_up()
     config = uvicorn.Config(
         make_app(speaking, metrics, token), log_level="error", access_log=False, lifespan="off",

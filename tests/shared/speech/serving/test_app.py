@@ -15,6 +15,7 @@ from voice_server import DEADLINE_S, SPEECH, Served
 from shared.errors import InputError
 from shared.speech.serving.request import MOST_BYTES
 from shared.speech.serving.served_voice import ServedVoice, is_exported
+from shared.speech.text.lexicon import Lexicon
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,15 @@ def test_a_text_is_spoken_in_the_voice_that_is_named(served):
     first, other = samples_of(content), samples_of(served.speak("Hello.", voice="ben")[2])
     assert len(first) > 0 and (len(first) != len(other) or (first != other).any())
     assert served.speak("Hello.", voice="anna")[2] == content
+
+
+def test_words_of_the_server_s_own_are_said_as_its_lexicon_has_them(folder, voice):
+    own = ServedVoice(folder, Lexicon({"tandem": "hello there"}))
+    said, expected, usual = (
+        [piece.symbols.tolist() for piece in each.encoder().encode(text)]
+        for each, text in ((own, "Tandem."), (voice, "hello there."), (voice, "Tandem."))
+    )
+    assert said == expected != usual
 
 
 def test_speed_makes_it_shorter_and_a_pause_lies_between_sentences(served):
