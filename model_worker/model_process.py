@@ -145,6 +145,7 @@ class Session(ModelParts):
         receiver.start()
         if not is_over:
             self._reporter.phase(COMPILING, _COMPILING_DEADLINE_S)
+            self._settle_compiling(train_step, position)
             (shared or train_step).warm_up()  # while the data processes start and fill the queue
         self._should_stop.now_at_work()
         parts: LoopParts | None = None

@@ -20,7 +20,7 @@ from model_worker.speech.speaking.exported_voice import ExportedVoice
 from model_worker.speech.speaking.speaking_graph import speaking_function
 from model_worker.speech.speaking.vocoder import GriffinLim
 from model_worker.speech.task import SpeechModel
-from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training.step import Compiled, StepSettings, TrainStep
 from model_worker.training.validation import Validation
 from shared.config.settings import Config
 from shared.speech.batch import FORM
@@ -36,7 +36,7 @@ def make_step(policy: str = "float32", **settings) -> TrainStep:
     keras.config.set_dtype_policy(policy)
     try:
         model = build_model("all parts", 20, Statistics(-5.0, 2.0, 5.0, 0.3, 0.0, 1.0))
-        settings |= {"loss_scaling": policy == "mixed_float16", "compile_update": True}
+        settings |= {"loss_scaling": policy == "mixed_float16", "compiled": Compiled.UPDATE}
         step = TrainStep(model, SpeechModel(Config()), FORM.signature(), StepSettings(**settings))
         step.warm_up()
         return step

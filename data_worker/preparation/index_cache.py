@@ -16,6 +16,7 @@ import numpy as np
 
 from shared.errors import DataError
 from shared.plan.index import Index
+from shared.run.user_cache import user_cache
 from shared.task import DataSide, LeftOut
 
 ENTRIES_KEPT = 20
@@ -25,25 +26,7 @@ PREPARATION_VERSION = 3
 
 def cache_folder(fallback: Path) -> Path | None:
     """Where indexes are kept: $TANDEM_CACHE, the user's cache folder, or `fallback`."""
-    environment = os.environ
-    wanted = []
-    if environment.get("TANDEM_CACHE"):
-        wanted.append(Path(environment["TANDEM_CACHE"]))
-    else:
-        if environment.get("XDG_CACHE_HOME"):
-            wanted.append(Path(environment["XDG_CACHE_HOME"]) / "tandem")
-        elif environment.get("HOME"):
-            wanted.append(Path(environment["HOME"]) / ".cache" / "tandem")
-        wanted.append(fallback / ".tandem-cache")
-    for folder in wanted:
-        try:
-            folder = folder / "indexes"
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    return None
+    return user_cache("indexes", fallback)
 
 
 def key_of(facts: dict) -> str:

@@ -24,8 +24,9 @@ from data_worker.speech.padded_rows import pad_length
 from data_worker.speech.pitch import (
     NEIGHBOURS,
     POWER_BINS,
-    autocorrelation,
     deepest_dip,
+    lags_of,
+    spectrum_of,
     voiced_hertz,
 )
 from shared.speech.mel import FFT, HOP, LOG_FLOOR, MAGNITUDE_FLOOR, MEL_BINS, hann_window
@@ -109,7 +110,7 @@ class FeatureExtractor:
         mel, energy = _log_mel(mel, is_real), _energy(power, is_real)
         around = [(NEIGHBOURS, NEIGHBOURS), (0, 0)]
         low = tf.pad(_silent_beyond(is_real, power), around)
-        depth, hertz = deepest_dip(low, functools.partial(_chunked, autocorrelation))
+        depth, hertz = deepest_dip(low, lambda power: _chunked(lags_of, spectrum_of(power)))
         mel, energy, depth, hertz = (
             tf.gather(each, line.place) for each in (mel, energy, depth, hertz)
         )
@@ -122,8 +123,8 @@ class FeatureExtractor:
     def _in_large_chunks(self, line: _Line, hops: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Power (frames, 513) and mel (frames, 80) of the line without the neighbours at its ends."""
         hop = line.hop[NEIGHBOURS:-NEIGHBOURS]
-        power = _chunked(functools.partial(self._spectra.power, hops), hop)
-        return power, _chunked(self._spectra.mel, power)
+        power = _power_of(_chunked(functools.partial(self._spectra.transform, hops), hop))
+        return power, _chunked(self._spectra.filtered, tf.sqrt(power))
 
 
 class _Spectra:
@@ -136,24 +137,36 @@ class _Spectra:
     def power(self, hops: tf.Tensor, hop: tf.Tensor) -> tf.Tensor:
         """|spectrum|² + 1e-9, float32 (frames, 513), of the frames that begin at `hop` (frames,).
 
-        `hops` is all audio, float32 (hops, 256). Double precision up to the spectrum, because in
-        single precision the rounding of a loud vowel is as large as what there is near 8 kHz, and
-        puts the log mel there wrong by more than 0.001.
+        `hops` is all audio, float32 (hops, 256).
+        """
+        return _power_of(self.transform(hops, hop))
+
+    def transform(self, hops: tf.Tensor, hop: tf.Tensor) -> tf.Tensor:
+        """The spectrum, complex64 (frames, 513).
+
+        Double precision up to there, because in single precision the rounding of a loud vowel is as
+        large as what there is near 8 kHz, and puts the log mel there wrong by more than 0.001.
         """
         with tf.device("/CPU:0"):  # as all counting
             hops_of_frames = hop[:, None] + np.arange(FFT // HOP, dtype=np.int32)
         framed = tf.gather(hops, hops_of_frames)
         framed = tf.reshape(framed, (hop.shape[0], FFT))
         windowed = tf.cast(framed, tf.float64) * self._window
-        spectrum = tf.cast(tf.signal.rfft(windowed), tf.complex64)
-        squares = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
-        return squares + MAGNITUDE_FLOOR
+        return tf.cast(tf.signal.rfft(windowed), tf.complex64)
 
     def mel(self, power: tf.Tensor) -> tf.Tensor:
         """(frames, 513) to (frames, 80), not yet the logarithm."""
-        magnitude = tf.sqrt(power)
+        return self.filtered(tf.sqrt(power))
+
+    def filtered(self, magnitude: tf.Tensor) -> tf.Tensor:
+        """The same of the square root."""
         mel = [tf.matmul(magnitude[:, first:last], f) for first, last, f in self._filters]
         return tf.concat(mel, axis=1)
+
+
+def _power_of(spectrum: tf.Tensor) -> tf.Tensor:
+    squares = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+    return squares + MAGNITUDE_FLOOR
 
 
 def _log_mel(mel: tf.Tensor, is_real: tf.Tensor) -> tf.Tensor:

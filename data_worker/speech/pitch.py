@@ -79,8 +79,18 @@ def _add_neighbours(power: tf.Tensor) -> tf.Tensor:
 
 def autocorrelation(power: tf.Tensor) -> tf.Tensor:
     """At lags 0 … _LAST_LAG + 1 of frames' power (frames, POWER_BINS - _RUMBLE_BINS)."""
+    return lags_of(spectrum_of(power))
+
+
+def spectrum_of(power: tf.Tensor) -> tf.Tensor:
+    """What is transformed to the autocorrelation, complex64 (frames, 129)."""
     spectrum = tf.pad(power, [(0, 0), (_RUMBLE_BINS, _TRANSFORM // 2 + 1 - POWER_BINS)])
-    return tf.signal.irfft(tf.cast(spectrum, tf.complex64), [_TRANSFORM])[:, :_NUM_LAGS]
+    return tf.cast(spectrum, tf.complex64)
+
+
+def lags_of(spectrum: tf.Tensor) -> tf.Tensor:
+    """The autocorrelation of it."""
+    return tf.signal.irfft(spectrum, [_TRANSFORM])[:, :_NUM_LAGS]
 
 
 def _difference(correlation: tf.Tensor) -> tf.Tensor:

@@ -44,7 +44,8 @@ def loss_parts(outputs: dict[str, tf.Tensor], batch: dict[str, tf.Tensor]) -> di
 
 def _mean_over_bins(values: tf.Tensor) -> tf.Tensor:
     """(batch, frames, bins) to (batch, frames); the gradient asks no GPU for the shape it had."""
-    return tf.squeeze(tf.reduce_mean(values, axis=2, keepdims=True), axis=2)
+    bins = tf.cast(tf.shape(values)[2], values.dtype)
+    return tf.squeeze(tf.reduce_sum(values, axis=2, keepdims=True) / bins, axis=2)
 
 
 def _duration_error(log_predicted: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:

@@ -36,6 +36,10 @@ class LossHealth:
         """Count on, in the graph, with what was wrong in the next batch."""
         self.in_row.assign(tf.where(wrong, self.in_row + 1, 0))
 
+    def forget(self) -> None:
+        """Nothing was wrong so far."""
+        self.in_row.assign(tf.zeros_like(self.in_row))
+
     def raise_if_weightless(self, counts: np.ndarray) -> None:
         """`counts` are those of `in_row`.
 

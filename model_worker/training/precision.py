@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from shared.devices.precision import AUTO, chosen_by
 
+_TF32_FROM = (8, 0)  # compute capability
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -33,6 +34,10 @@ class Precision:
         """Have models that are built from now on compute so; a task's own choice is left as it is."""
         if self.on_gpu:  # a CPU computes as it always did
             tf.config.experimental.enable_tensor_float_32_execution(self.name != "float32")
+            # With units for it, convolutions take channels last, as everything else has them. TensorFlow
+            # would have float32 turned to channels first and back around each of them.
+            if self.name == "tf32" and (_capability() or (0, 0)) >= _TF32_FROM:
+                tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
         if keras.config.dtype_policy().name == "float32":
             keras.config.set_dtype_policy(self.policy)
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.training.moving_state import MovingState, NotShareable
-from model_worker.training.step import TrainStep
+from model_worker.training.step import Compiled, TrainStep
 from model_worker.training.task_losses import Signature, specs_of
 from shared.errors import TaskError
 from shared.task.model_side import ModelSide
@@ -37,9 +37,7 @@ class Statement(NamedTuple):
 class SharedStep:
     """One replica's side of a step, on the variables of a `TrainStep` made for whole steps."""
 
-    def __init__(
-        self, train_step: TrainStep, task: ModelSide, signature: Signature, xla: bool = False
-    ):
+    def __init__(self, train_step: TrainStep, task: ModelSide, signature: Signature):
         self._step, self._task = train_step, task
         self._state = MovingState(train_step.untrained.keras_variables)
         self._begun: list[np.ndarray] | None = None  # the state that the step begins with
@@ -49,10 +47,11 @@ class SharedStep:
         state = [tf.TensorSpec(value.shape, value.dtype) for value in self._state.values]
         self._batch_spec = [specs_of(signature), tf.TensorSpec([], tf.int32), state]
         # XLA compiles for each bucket's shape; without it one graph serves all of them.
+        is_whole = train_step.compiled is Compiled.WHOLE
         self._say = tf.function(
             self._said_of,
-            input_signature=None if xla else self._batch_spec,
-            jit_compile=True if xla else None,
+            input_signature=None if is_whole else self._batch_spec,
+            jit_compile=True if is_whole else None,
             autograph=False,
         )
         number = tf.TensorSpec([], tf.float32)

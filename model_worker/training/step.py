@@ -8,6 +8,7 @@ host having to look.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -36,6 +37,16 @@ _FIRST_LOSS_SCALE = 2.0**15
 _STEPS_UNTIL_SCALE_GROWS = 2000
 
 
+class Compiled(enum.Enum):
+    """What of a step XLA compiles."""
+
+    NOTHING = "nothing"
+    # What the optimizer does: to a GPU it is thousands of small things, and a branch to wait for. Its
+    # shapes are always the same, so it is compiled once.
+    UPDATE = "update"
+    WHOLE = "whole"  # all of it, once for the shape of each bucket
+
+
 @dataclasses.dataclass(frozen=True)
 class StepSettings:
     """What the step needs to know of the configuration."""
@@ -44,9 +55,7 @@ class StepSettings:
     weight_decay: float = 0.01
     gradient_clip: float = 1.0
     muon: bool = True
-    xla: bool = False
-    # Compile what the optimizer does: to a GPU it is thousands of small things, and a branch to wait for.
-    compile_update: bool = False
+    compiled: Compiled = Compiled.NOTHING
     loss_scaling: bool = False
 
 
@@ -114,30 +123,39 @@ class TrainStep:
         self.health = LossHealth(task, self._parts)
         self._norm = _scalar(tf.float32, "gradient_norm")
         self.num_traces = 0
-        # XLA compiles for each bucket's shape; without it one graph serves all of them.
-        compile_with_xla = True if settings.xla else None
-        batch = None if settings.xla else specs_of(signature)
-        step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        self._batch_spec = specs_of(signature)
         # Nothing here needs Python's own words for tensors, and looking for them takes seconds.
-        graph = functools.partial(tf.function, jit_compile=compile_with_xla, autograph=False)
+        self._take_numbers = tf.function(self._read_and_reset, autograph=False)
+        self.compile(settings.compiled)
+
+    def compile(self, compiled: Compiled) -> None:
+        """Have XLA compile so much of the steps that follow."""
+        self.__dict__.pop("_graphs", None)
+        self.compiled = compiled
+        self._keeps_by_choice = compiled is not Compiled.NOTHING and self._can_keep_by_choice()
+        # XLA compiles for each bucket's shape; without it one graph serves all of them.
+        is_whole = compiled is Compiled.WHOLE
+        batch = None if is_whole else self._batch_spec
+        step, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        plain = functools.partial(tf.function, autograph=False)
+        graph = functools.partial(plain, jit_compile=True) if is_whole else plain
         self._functions: tuple[tf.types.experimental.PolymorphicFunction, ...]
-        if settings.grad_accum == 1:
+        if self._settings.grad_accum == 1:
             whole = graph(self._whole_step, input_signature=batch and [batch, step, number, number])
             self._functions = (whole,)
         else:
             part = graph(self._accumulate, input_signature=batch and [batch, step])
             self._functions = (part, graph(self._apply_accumulated, input_signature=[number] * 2))
-        self._compiles_update = self._can_compile_update()
-        # What a step calls in its graph to move the weights.
-        self.updating = (
-            graph(self._update, jit_compile=True) if self._compiles_update else self._update
-        )
-        self._take_numbers = tf.function(self._read_and_reset, autograph=False)
+        # What a step calls in its graph to move the weights, and to have the log know of a batch.
+        self.updating, self.note_log = self._update, self._note_log
+        if self._keeps_by_choice:
+            self.updating = plain(self._update, jit_compile=True)
+            self.note_log = plain(self._note_log, jit_compile=True)
 
-    def _can_compile_update(self) -> bool:
+    def _can_keep_by_choice(self) -> bool:
         """A task's own optimizers stay outside, and what only a branch can put back."""
         own = all(isinstance(player.optimizer, Optimizer) for player in self.players)
-        return self._settings.compile_update and own and not self.untrained
+        return own and not self.untrained
 
     def _check_owners(self) -> None:
         """Every part of the loss has a player, and every player a part.
@@ -189,7 +207,7 @@ class TrainStep:
 
         To have TensorFlow find it again for every step took a quarter of the time around the step.
         """
-        if self._settings.xla:
+        if self.compiled is Compiled.WHOLE:
             return self._functions
         return tuple(function.get_concrete_function() for function in self._functions)
 
@@ -249,6 +267,11 @@ class TrainStep:
             "nonfinite_steps": int(num_nonfinite),
         }
 
+    def forget_log(self) -> None:
+        """Of all batches since the last reading."""
+        self._take_numbers()
+        self.health.forget()
+
     def why_it_broke(self) -> str:
         """Why the last step changed nothing, in words; empty where it did."""
         return self.health.in_words() if int(self.nonfinite_in_row.numpy()) else ""
@@ -274,7 +297,7 @@ class TrainStep:
         self.note_log(found.log)
         return found.gradients, found.weight, found.num_broken
 
-    def note_log(self, log: tf.Tensor) -> None:
+    def _note_log(self, log: tf.Tensor) -> None:
         """Have the log know of a batch, in the graph."""
         sums, wrong = tf.split(log, 2)
         variables = (self._weight_sum, *self._sums.values())
@@ -387,7 +410,7 @@ class TrainStep:
             self.untrained.put_back()
             return tf.constant(False)
 
-        if self._compiles_update:
+        if self._keeps_by_choice:
             self._keep_unless(is_sound, apply)
         else:
             tf.cond(is_sound, apply, skip)

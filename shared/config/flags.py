@@ -96,8 +96,10 @@ class _CheckedValue(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         flag = option_string or self._rule.flag
-        if self._rule.kind == "bool":
-            value = not flag.startswith("--no-")
+        if flag.startswith("--no-") and values:
+            raise ConfigError(f"{flag}: found {values!r}; it takes no value.")
+        if self._rule.kind == "bool" or (self._rule.kind == "switch" and not values):
+            value = self._rule.accept(not flag.startswith("--no-"))
         else:
             value = _parsed(self._rule, flag, values)
         namespace.values.setdefault(self._section, {})[self._key] = value
@@ -163,9 +165,9 @@ class OptionsParser(PlainParser):
 def _add_option(group: argparse._ArgumentGroup, section: str, key: str, rule: OptionRule) -> None:
     flags = [rule.flag]
     settings: dict[str, Any] = {"metavar": rule.value_in_help}
-    if rule.kind == "bool":
+    if rule.kind in ("bool", "switch"):
         flags.append("--no-" + rule.flag.removeprefix("--"))
-        settings = {"nargs": 0}
+        settings = {"nargs": 0} if rule.kind == "bool" else {**settings, "nargs": "?"}
     default = rule.default_in_help(getattr(SECTIONS[section](), key))
     _add_old_flags(group, section, key)
     group.add_argument(

@@ -30,5 +30,7 @@ class HelpLines(argparse.HelpFormatter):
     def _format_action_invocation(self, action: argparse.Action) -> str:
         flags = action.option_strings
         if len(flags) == 2 and flags[1] == "--no-" + flags[0].removeprefix("--"):
+            if action.nargs == "?":  # one that can also be found out
+                return f"{flags[0]} {action.metavar}"
             return flags[0].replace("--", "--[no-]", 1)
         return super()._format_action_invocation(action)

@@ -36,7 +36,7 @@ TOPICS = {
 
 @dataclasses.dataclass(frozen=True)
 class OptionRule:
-    """What a value of one option may be; `kind` is one of int, int or auto, float, str, bool, gpus."""
+    """What a value of one option may be; `kind` is one of int, int or auto, float, str, bool, switch, gpus."""
 
     kind: str
     help: str
@@ -154,6 +154,13 @@ def _accept_bool(value: Any) -> bool:
     return value
 
 
+def _accept_switch(value: Any) -> str:
+    """On, off, or auto: to be found out."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return _accept_str(value)
+
+
 def _accept_gpus(value: Any) -> tuple[int, ...]:
     if isinstance(value, str):
         value = [int(part) for part in value.split(",")]
@@ -175,6 +182,7 @@ _ACCEPT = {
     "float": _accept_float,
     "str": _accept_str,
     "bool": _accept_bool,
+    "switch": _accept_switch,
     "gpus": _accept_gpus,
 }
 

@@ -201,7 +201,13 @@ class DataConfig:
 class ModelConfig:
     """How the model is computed."""
 
-    xla: bool = option("bool", False, "compile the training step with XLA", topic="gpus")
+    xla: str = option(
+        "switch",
+        "auto",
+        "compile the training step with XLA; auto = on a GPU, what a trial finds to pay",
+        topic="gpus",
+        choices=("auto", "on", "off"),
+    )
     precision: str = option(
         "str",
         "auto",

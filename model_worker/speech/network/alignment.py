@@ -9,9 +9,9 @@ the same on every run and device.
 import tensorflow as tf
 
 IMPOSSIBLE = -1e9
-# Of the search, in one turn of its loop. On a GPU each turn is launched by the host, and shapes are
-# multiples of eight; on a processor more than one makes it slower.
-FRAMES_PER_TURN_ON_GPU = 8
+# Of the search, in one turn of its loop. On a GPU the host launches five things in each turn; on a
+# processor more than one frame makes it slower.
+FRAMES_PER_TURN_ON_GPU = 32
 # How far the path may be from a reading at constant speed while `diagonal_weight` acts, in texts.
 DIAGONAL_WIDTH = 0.2
 

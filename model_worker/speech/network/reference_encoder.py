@@ -31,4 +31,6 @@ class ReferenceEncoder(keras.layers.Layer):
         x = self._fold(x)
         for conv in self._convs:
             x = x + conv(x)
-        return self._out(tf.squeeze(tf.reduce_mean(x, axis=1, keepdims=True), axis=1))
+        # Not a mean, whose gradient would ask a GPU for the shape it had.
+        positions = tf.cast(tf.shape(x)[1], x.dtype)
+        return self._out(tf.squeeze(tf.reduce_sum(x, axis=1, keepdims=True) / positions, axis=1))

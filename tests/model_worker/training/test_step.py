@@ -9,7 +9,7 @@ from model_worker.speech import losses
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import build_model
 from model_worker.speech.task import SpeechModel
-from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training.step import Compiled, StepSettings, TrainStep
 from shared.config.settings import Config
 from shared.speech.batch import FORM
 from shared.speech.corpus_statistics import Statistics
@@ -222,7 +222,7 @@ def test_the_averaged_weights_can_be_swapped_in_and_out(single):
 
 
 def test_a_step_under_xla_equals_the_plain_one(single):
-    step, batch = make_step(xla=True), tensors(make_batch(3))
+    step, batch = make_step(compiled=Compiled.WHOLE), tensors(make_batch(3))
     step.warm_up()
     step(batch, 0, 1e-3, 0.999, True)
     single(batch, 0, 1e-3, 0.999, True)
@@ -232,7 +232,7 @@ def test_a_step_under_xla_equals_the_plain_one(single):
 
 
 def test_an_update_that_is_compiled_moves_and_skips_as_one_that_branches(single):
-    step = make_step(compile_update=True)
+    step = make_step(compiled=Compiled.UPDATE)
     broken = make_batch(2)
     broken["mel"][0, 3, 5] = np.nan
     for number, arrays in enumerate((make_batch(3), broken, make_batch(3, seed=1))):

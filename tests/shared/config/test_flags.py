@@ -58,6 +58,14 @@ def test_every_switch_can_be_switched_off_again():
                 assert getattr(getattr(config_of(rule.flag, off), section), key) is False
 
 
+def test_xla_is_on_by_its_name_alone_and_off_by_its_opposite():
+    given = {(): "auto", ("--xla",): "on", ("--xla", "off"): "off", ("--no-xla",): "off"}
+    for flags, expected in given.items():
+        assert config_of(*flags).model.xla == expected
+    assert refused("--xla", "some") == "--xla: found 'some'; expected one of auto, on, off."
+    assert refused("--no-xla", "on") == "--no-xla: found 'on'; it takes no value."
+
+
 def test_the_last_of_two_equal_flags_counts():
     assert config_of("--batch-size", "4", "--batch-size=8").data.batch_size == 8
 
