@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shared.commands import COMMANDS
+from shared.config.installation import how_to_install
 from shared.errors import PlacementError, TandemError
 from shared.launching.stop_signals import handle_again, handle_stops, interrupt
 from shared.worker.contract import EXIT_INTERRUPTED
@@ -45,11 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code; every expected error is a sentence."""
     started_s = time.time()
     if not _is_equipped():
-        print(
-            f"❌ This Python ({sys.executable}) lacks what 'make setup' installs. Say "
-            "'source .venv/bin/activate' first, or write .venv/bin/python instead of python.",
-            file=sys.stderr,
-        )
+        print(f"❌ {how_to_install(sys.executable)}", file=sys.stderr)
         return 2
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):

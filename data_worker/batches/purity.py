@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shared.config.installation import PROGRAM
 from shared.task import BatchShape, DataSide, Indexed
 from shared.task.users_file import line_of
 
@@ -39,7 +40,7 @@ class PurityLook:
                 self._say(
                     f"⚠️  {line_of(self._task.features)}: the result of example {example.id} is "
                     "another when it is made again, so what is trained hangs on which process made "
-                    "it. Randomness belongs in the model; 'launcher.py validate --task' looks closer."
+                    f"it. Randomness belongs in the model; '{PROGRAM} validate --task' looks closer."
                 )
                 return
 

@@ -19,6 +19,7 @@ from data_worker.speech.formats import recognise as formats
 from data_worker.speech.formats.audio_names import AudioNames, BadName
 from data_worker.speech.formats.rows import Row
 from data_worker.speech.index_content import speech_corpus
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config
 from shared.plan.index import Index
 from shared.speech.batch import GROUP_COLUMN
@@ -147,7 +148,7 @@ class Recordings(DataSide):
         return f"{folder}: the metadata has no rows. Add one line per utterance, such as id|text."
 
     def where_to_see(self, folder: str) -> str:
-        return f"Run 'python launcher.py check-data --train-data {folder}' to see every one."
+        return f"Run '{PROGRAM} check-data --train-data {folder}' to see every one."
 
     def words(self, index: Index) -> list[str]:
         hours = float((index.num_samples / index.sample_rate).sum()) / 3600

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from shared.config.installation import PROGRAM
 from shared.errors import ProtocolError, TandemError, VersionError
 from shared.plan.exclusions import Exclusions
 from shared.stream import messages
@@ -47,7 +48,7 @@ class Line:
             self._next_handshake_word_s = now_s + _WAITING_SAID_EVERY_S
             log.warning(
                 "the handshake with the model process at %s failed. The keys of the two sides must "
-                "come from one 'launcher.py keys', and both sides or neither be given --keys.",
+                f"come from one '{PROGRAM} keys', and both sides or neither be given --keys.",
                 self.socket.endpoint,
             )
 

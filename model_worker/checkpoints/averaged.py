@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from model_worker.checkpoints.files import Checkpoint
 from model_worker.checkpoints.store import CheckpointStore
+from shared.config.installation import PROGRAM
 from shared.errors import CheckpointError, InputError
 from shared.run.directory import RunDirectory
 
@@ -33,7 +34,7 @@ def averaged_checkpoint(
     if latest is None:
         raise InputError(
             f"{run.path}: has no checkpoint {purpose}. Train it first: "
-            f"'python launcher.py --train-data DIR --run-dir {run.path}'."
+            f"'{PROGRAM} --train-data DIR --run-dir {run.path}'."
         )
     if not latest.state["position"]["validations_since_best"]:
         return latest

@@ -27,6 +27,10 @@ COMMANDS = {
         "shared.commands.export", "export_parser", "export the voice of a run as a SavedModel or as ONNX",
     ),
     "serve": ("shared.commands.serve", "serve_parser", "speak for programs and people, with the voice of a run"),
+    "examples": (
+        "shared.commands.examples", "examples_parser",
+        "copy the example tasks and ready configurations into this folder",
+    ),
     "completion": (
         "shared.commands.completion.command", "completion_parser", "let bash, zsh or fish complete commands and flags",
     ),

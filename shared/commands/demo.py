@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shared.commands.train import run
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.console.say import say_plainly
 from shared.errors import ConfigError, TandemError
@@ -19,7 +20,7 @@ _NUM_UTTERANCES = 360
 
 def demo_parser() -> PlainParser:
     """The flags of the command."""
-    parser = PlainParser(prog="launcher.py demo", description=__doc__)
+    parser = PlainParser(prog=f"{PROGRAM} demo", description=__doc__)
     parser.add_argument("--out", default="demo", metavar="DIR", help="where everything goes [demo]")
     parser.add_argument(
         "--minutes", type=float, default=3.0, metavar="N", help="training budget [3]"
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
         str(wav),
     )
     say_plainly(f"🎧 Listen to {wav}")
-    say_plainly(f"   More: python launcher.py speak --run {run_dir} --text 'Hello.' --out my.wav")
+    say_plainly(f"   More: {PROGRAM} speak --run {run_dir} --text 'Hello.' --out my.wav")
     return 0
 
 

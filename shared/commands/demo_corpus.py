@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from shared.errors import TandemError
-from shared.worker.child_environment import child_environment
+from shared.worker.child_environment import child_environment, python_command
 from shared.worker.foreground import WRONG
 
 
@@ -18,7 +17,7 @@ def make_demo_corpus(folder: Path, num_examples: int, num_groups: int) -> Path:
         TandemError: it can't be made, and why.
     """
     corpus = folder / "corpus"
-    command = [sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", str(corpus)]
+    command = python_command("-m", "data_worker.speech.demo.corpus", "--out", str(corpus))
     made = subprocess.run(
         [*command, "--num", str(num_examples), "--voices", str(num_groups)],
         env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),

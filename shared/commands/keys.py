@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.console.say import say_plainly
 from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 
@@ -12,8 +13,8 @@ from shared.stream.keys import DEFAULT_CLIENT, SERVER_FILE, make_keys
 def keys_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py keys",
-        usage="launcher.py keys [--out DIR] [--name NAME ...]",
+        prog=f"{PROGRAM} keys",
+        usage=f"{PROGRAM} keys [--out DIR] [--name NAME ...]",
         description="Make the keys that a run on several machines needs. Run it again in the same "
         "folder, with another --name, for one more data process.",
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.console.say import say_plainly
 
 
 def report_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py report",
-        usage="launcher.py report RUN [--zip FILE]",
+        prog=f"{PROGRAM} report",
+        usage=f"{PROGRAM} report RUN [--zip FILE]",
         description="Write report.html, one page about a run that opens without a network.",
     )
     parser.add_argument("run", metavar="RUN", help="run directory, such as runs/NAME")

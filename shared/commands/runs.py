@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shared.clock import clock
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.say import say_plainly
 from shared.errors import InputError
@@ -22,8 +23,8 @@ _LONGEST_WHY = 96
 def runs_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py runs",
-        usage="launcher.py runs [DIR] [--json]",
+        prog=f"{PROGRAM} runs",
+        usage=f"{PROGRAM} runs [DIR] [--json]",
         description="List the runs in a folder: the state of each, how far it is, and the disk space it takes.",
     )
     parser.add_argument(

@@ -7,6 +7,7 @@ import signal
 import time
 
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.plain_lines import PlainLines
 from shared.console.run_words import state_lines
@@ -26,8 +27,8 @@ _GONE_WITHIN_S = 2.0  # after its last word; one that trains from Python stays
 def stop_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py stop",
-        usage="launcher.py stop RUN [--json]",
+        prog=f"{PROGRAM} stop",
+        usage=f"{PROGRAM} stop RUN [--json]",
         description=(
             "Have a run finish its step, save and end, and wait until it has. This also works from "
             "another host that sees the run directory. Exit code 0: it is saved; 1: it failed."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shared.commands.stages import is_done, plan_in_words, stages_of
 from shared.config.flags import remarks_on, resolve_config, train_parser
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config
 from shared.config.toml_file import write_config
 from shared.console.leave_report import leave_report
@@ -56,7 +57,7 @@ def main(arguments: list[str], commands: dict[str, str], started_s: float) -> in
     epilog = "other commands, each with a --help of its own:\n" + "\n".join(
         f"  {name:12} {words}" for name, words in commands.items()
     )
-    parser = train_parser("launcher.py", epilog)
+    parser = train_parser(PROGRAM, epilog)
     if not arguments:
         parser.print_usage()
         raise InputError("no --train-data was given. Try --help.")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.console.json_output import stdout_for_json_alone, write_json
 from shared.console.progress_line import can_draw
 from shared.console.run_words import state_lines
@@ -31,8 +32,8 @@ _NICE = 10  # who only watches gives way to who trains
 def watch_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py watch",
-        usage="launcher.py watch RUN [RUN ...] [--web [PORT]] [--json]",
+        prog=f"{PROGRAM} watch",
+        usage=f"{PROGRAM} watch RUN [RUN ...] [--web [PORT]] [--json]",
         description="Show a run that is going on. Ctrl-C leaves it alone.",
     )
     parser.add_argument(
@@ -118,9 +119,7 @@ def _in_the_terminal(run: RunDirectory) -> RunState:
                     if found.status is not None:
                         view.show(found.status)
         except KeyboardInterrupt:
-            say_plainly(
-                f"👋 The run goes on. 'python launcher.py stop {run.path}' would save and end it"
-            )
+            say_plainly(f"👋 The run goes on. '{PROGRAM} stop {run.path}' would save and end it")
             return found
     say_plainly(state_lines(found, str(run.path)))
     return found

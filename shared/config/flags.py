@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shared.config.help_lines import HelpLines
+from shared.config.installation import config_file
 from shared.config.option import AUTO, TOPICS, OptionRule, nearest, rules_of
 from shared.config.renamed import RENAMED, Renamed
 from shared.config.settings import SECTIONS, Config, RunConfig
@@ -122,7 +123,11 @@ class OptionsParser(PlainParser):
 
     def __init__(self, sections: tuple[str, ...], **settings: Any) -> None:
         super().__init__(**settings)
-        self.add_argument("--config", metavar="FILE", help="TOML file with any of these options")
+        self.add_argument(
+            "--config",
+            metavar="FILE",
+            help="TOML file with any of these options, or laptop, small-gpus or two-gpus",
+        )
         self.add_argument(
             "--help-all",
             action=_HelpAll,
@@ -242,7 +247,7 @@ def resolve_config(namespace: argparse.Namespace) -> Config:
     if run_dir and (Path(run_dir) / "config.toml").is_file():
         layers.append(read_values(Path(run_dir) / "config.toml"))
     if namespace.config:
-        layers.append(read_values(Path(namespace.config)))
+        layers.append(read_values(config_file(namespace.config)))
     given = {name: values for name, values in namespace.values.items() if name != _REMARKS}
     if not given.get("run", {}).get("fresh"):
         given = _kept(given, layers)

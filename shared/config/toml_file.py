@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from shared.config.installation import PROGRAM
 from shared.config.option import AUTO, AUTO_WORD, closest, nearest, rules_of
 from shared.config.renamed import Renamed, renamed, taken_as
 from shared.config.settings import SECTIONS, Config
@@ -78,7 +79,7 @@ def _meant(key: str) -> str:
     """What a key that is in no section may have meant, and where that belongs."""
     close = closest(key, [known for kind in SECTIONS.values() for known in rules_of(kind)])
     if close is None:
-        return " 'python launcher.py --help-all' lists the flags; the keys have their names."
+        return f" '{PROGRAM} --help-all' lists the flags; the keys have their names."
     return f" Did you mean {close}?{_home_of(close)}"
 
 

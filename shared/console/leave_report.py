@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 
+from shared.config.installation import PROGRAM
 from shared.run.directory import RunDirectory
 
 _TOLD_TO_STOP = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -27,4 +28,4 @@ def leave_report(run: RunDirectory, say: Callable[[str], None]) -> None:
                 signal.signal(number, handler)
     except (Exception, KeyboardInterrupt) as error:
         why = str(error) or type(error).__name__
-        say(f"⚠️  report.html was not written ({why}). Try 'python launcher.py report {run.path}'.")
+        say(f"⚠️  report.html was not written ({why}). Try '{PROGRAM} report {run.path}'.")

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 from pathlib import Path
 
+from shared.config.installation import BLACKWELL_LOCK, GPU_LOCK, pip_install
 from shared.devices.nvml import Driver
 
 Version = tuple[int, int]
@@ -64,14 +65,14 @@ class Build:
 def _problem_with_cudnn(capability: Version) -> str:
     cudnn, lock = installed_cudnn(), ""
     if cudnn >= _CUDNN_WITHOUT_OLD_GPUS and capability < _OLDEST_OF_NEW_CUDNN:
-        lock = "requirements-gpu.lock"
+        lock = GPU_LOCK
     if _NONE < cudnn < _CUDNN_WITH_NEW_GPUS and capability >= _NEWEST_GPUS:
-        lock = "requirements-gpu-blackwell.lock"
+        lock = BLACKWELL_LOCK
     if not lock:
         return ""
     return (
         f"its compute capability is {in_words(capability)}, which cuDNN {in_words(cudnn)} does not serve; "
-        f"'python -m pip install -r {lock}' installs one that does"
+        f"'{pip_install(lock)}' installs one that does"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 
 from shared.config.settings import Config
@@ -11,6 +10,7 @@ from shared.devices.gpus import Gpu
 from shared.run.directory import RunDirectory
 from shared.worker.check_child import findings_of
 from shared.worker.check_lines import Copied, Timed
+from shared.worker.child_environment import python_command
 from shared.worker.contract import status_in_words
 
 ROWS_ON_GPU = 32
@@ -54,7 +54,7 @@ def _measure(
     found: StepsTimed, config: Config, run: RunDirectory, gpu: Gpu | None, size: str
 ) -> None:
     is_gpu = gpu is not None and not gpu.fake
-    command = [sys.executable, "-m", "model_worker.checks.step_check", "--run", str(run.path)]
+    command = python_command("-m", "model_worker.checks.step_check", "--run", str(run.path))
     command += ["--task", config.run.task, "--size", size, "--seconds", str(_SECONDS)]
     command += ["--rows", str(ROWS_ON_GPU if is_gpu else _ROWS_ON_CPU)]
     if gpu is not None:

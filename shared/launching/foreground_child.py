@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 
 from shared.errors import TandemError
-from shared.worker.child_environment import child_environment
+from shared.worker.child_environment import child_environment, python_command
 from shared.worker.contract import status_in_words
 
 
@@ -17,7 +16,7 @@ def run_in_foreground(module: str, arguments: list[str]) -> int:
     Raises:
         TandemError: a signal ended it.
     """
-    child = subprocess.Popen([sys.executable, "-m", module, *arguments], env=child_environment({}))
+    child = subprocess.Popen(python_command("-m", module, *arguments), env=child_environment({}))
     try:
         status = child.wait()
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from shared.errors import DataError, TandemError
 from shared.launching.foreground_child import ending_in_words
 from shared.run.directory import RunDirectory
 from shared.task.registry import DEFAULT
-from shared.worker.child_environment import child_environment
+from shared.worker.child_environment import child_environment, python_command
 from shared.worker.contract import trouble_of
 from shared.worker.preparation_lines import Looking, NotPrepared, Prepared, decode
 
@@ -32,7 +32,7 @@ def prepare_run(
         DataError: the data set can't be used, and why.
         TandemError: the preparation itself broke off.
     """
-    arguments = [sys.executable, "-m", "data_worker.preparation", "--run", str(run.path)]
+    arguments = python_command("-m", "data_worker.preparation", "--run", str(run.path))
     arguments += ["--task", task]
     log_path = run.log_of("preparation")
     with open(log_path, "wb") as log:
@@ -82,8 +82,10 @@ def rewrite_identity(run: RunDirectory, task: str) -> None:
         DataError: the task can't be used, and why.
     """
     child = subprocess.run(
-        [sys.executable, "-m", "data_worker.preparation", "--run", str(run.path),
-         "--task", task, "--identity-only"],
+        python_command(
+            "-m", "data_worker.preparation", "--run", str(run.path), "--task", task,
+            "--identity-only",
+        ),
         env=child_environment({"CUDA_VISIBLE_DEVICES": ""}),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
     )  # fmt: skip

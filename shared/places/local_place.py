@@ -7,13 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 
 from shared.places.line_reader import LineReader
 from shared.places.place import TakeReport, WorkerOrder, reader_of
 from shared.places.private_file import private_file
-from shared.worker.child_environment import child_environment
+from shared.worker.child_environment import child_environment, python_command
 from shared.worker.contract import PIPE_VARIABLE, RECORD_VARIABLE
 from shared.worker.decoding_record import ReadingRecord
 
@@ -38,7 +37,7 @@ class WorkerProcess:
             self._record, record = ReadingRecord.shared()
             if_it_fails.callback(self._record.close)
             passed_on.callback(os.close, record)
-            passed, arguments = [report_write, record], [sys.executable, *order.arguments]
+            passed, arguments = [report_write, record], python_command(*order.arguments)
             if order.keys:
                 keys = private_file(order.keys)
                 passed_on.callback(os.close, keys)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from shared.config.installation import pip_install
 from shared.errors import InputError
 
 _NAMESPACE = "tandem"
 _REACHED_WITHIN_S = 5.0
 _REFUSALS = (ConnectionError, RuntimeError, ValueError, OSError)
-_INSTALL = "python -m pip install -r requirements-ray.lock"
+_INSTALL = pip_install("requirements-ray.lock")
 
 
 def import_ray() -> ModuleType:

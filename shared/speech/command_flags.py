@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from shared.config.flags import OF_THIS_MACHINE, OptionsParser, PlainParser, memory_named
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config
 from shared.config.toml_file import build_config, read_values
 from shared.errors import ConfigError, InputError
@@ -27,8 +28,8 @@ def check_data_parser() -> PlainParser:
     """The flags of the command."""
     parser = OptionsParser(
         ("data", "task"),
-        prog="launcher.py check-data",
-        usage="launcher.py check-data --train-data DIR [--html FILE] [--json] [data flags]",
+        prog=f"{PROGRAM} check-data",
+        usage=f"{PROGRAM} check-data --train-data DIR [--html FILE] [--json] [data flags]",
         description="Look at every row of a data set as a run would, and say what is wrong with "
         "it. Exit code 0 if every row can be used, 1 if some can't, 2 if "
         "there is nothing to look at or too little to train on.",
@@ -70,8 +71,8 @@ def read_check_data_flags(arguments: list[str]) -> tuple[argparse.Namespace, Con
 def speak_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py speak",
-        usage='launcher.py speak --run RUN --text "…" --out out.wav [flags]',
+        prog=f"{PROGRAM} speak",
+        usage=f'{PROGRAM} speak --run RUN --text "…" --out out.wav [flags]',
         description="Speak text with the voice of a run, from its best checkpoint.",
     )
     parser.add_argument("--run", required=True, metavar="DIR", help="run directory")
@@ -144,8 +145,8 @@ def _check_range(flag: str, value: float, limits: tuple[float, float]) -> None:
 def export_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py export",
-        usage="launcher.py export --run RUN --out DIR [--format onnx [--quantise]] [flags]",
+        prog=f"{PROGRAM} export",
+        usage=f"{PROGRAM} export --run RUN --out DIR [--format onnx [--quantise]] [flags]",
         description="Write the voice of a run so that it speaks without this program: as a "
         "SavedModel (text ids to mel, and to waveform), or as ONNX files, one of them in Piper's "
         "convention; with its symbol table, its voices and a README.",
@@ -189,8 +190,8 @@ def read_export_flags(arguments: list[str]) -> argparse.Namespace:
 def serve_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py serve",
-        usage="launcher.py serve --run RUN [--port 8090] [flags]",
+        prog=f"{PROGRAM} serve",
+        usage=f"{PROGRAM} serve --run RUN [--port 8090] [flags]",
         description="Speak for programs and people: POST /v1/audio/speech, GET /v1/voices, and a "
         "page to type into. The run is exported to ONNX once, and kept in its folder.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+from shared.config.installation import IS_CHECKOUT
 from shared.errors import InputError
 
 # Extra -> the packages that it is there for.
@@ -23,5 +24,11 @@ def want_extra(name: str) -> None:
     if missing:
         raise InputError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed. Say "
-            f"'python -m pip install --editable .[{name}]' in the folder of launcher.py."
+            f"{_how_to_install(name, missing)}."
         )
+
+
+def _how_to_install(name: str, missing: list[str]) -> str:
+    if IS_CHECKOUT:
+        return f"'python -m pip install --editable .[{name}]' in the folder of launcher.py"
+    return f"'python -m pip install {' '.join(missing)}'"

@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared.config.installation import PROGRAM
 from shared.errors import ConfigError
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}")
@@ -100,7 +101,7 @@ def _check_tcp(endpoint: str, has_keys: bool) -> str:
         raise ConfigError(
             f"{endpoint}: only loopback addresses are open to plain TCP, because anyone who can "
             f"reach the port could feed the training. Use tcp://127.0.0.1:{port}, or make keys "
-            "with 'python launcher.py keys' and give --keys."
+            f"with '{PROGRAM} keys' and give --keys."
         )
     if address is None and host != "*" and not _HOST_NAME.fullmatch(host):
         raise ConfigError(f"{endpoint}: {host!r} is neither an address nor a name of a host.")

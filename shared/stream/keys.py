@@ -16,6 +16,7 @@ from pathlib import Path
 
 import zmq
 
+from shared.config.installation import PROGRAM
 from shared.errors import ConfigError, InputError
 from shared.whole_file import whole_file
 
@@ -162,7 +163,7 @@ def _read(path: Path) -> dict:
     except OSError as error:
         raise ConfigError(
             f"{path}: can't be read ({error.strerror}). Make keys with "
-            "'python launcher.py keys --out keys' and give --keys."
+            f"'{PROGRAM} keys --out keys' and give --keys."
         ) from None
     except ValueError as error:
         raise ConfigError(f"{path}: is not a key file ({error}).") from None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import zmq
 
+from shared.config.installation import PROGRAM
 from shared.errors import ConfigError, ProtocolError, TandemError
 from shared.stream import codec
 from shared.stream.batch_memory import BatchMemory, PeerMemory
@@ -279,7 +280,7 @@ class ClientSocket:
         if zmq.EVENT_HANDSHAKE_FAILED_AUTH in kinds:
             raise TandemError(
                 f"the model process at {self.endpoint} refused this data process's key: it is not "
-                "on the list. Make one with 'python launcher.py keys --name NAME' where the model "
+                f"on the list. Make one with '{PROGRAM} keys --name NAME' where the model "
                 "process's keys are, and restart the model process."
             )
         return bool(kinds)

@@ -13,6 +13,7 @@ import inspect
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from shared.config.installation import PROGRAM
 from shared.errors import ConfigError, TaskError
 from shared.task.batch import ROWS, WEIGHT, BatchForm
 from shared.task.data_side import DataSide
@@ -39,9 +40,7 @@ _BUILT_IN = {
         model="model_worker.speech.task:SpeechModel",
         form="shared.speech.batch:FORM",
         settings="shared.speech.settings:SpeechConfig",
-        next_step=(
-            'Speak: python launcher.py speak --run {run} --text "Hello there." --out hello.wav'
-        ),
+        next_step=('Speak: {program} speak --run {run} --text "Hello there." --out hello.wav'),
         first=("vocoder", "vocoder_share"),
     ),
     "vocoder": _BuiltIn(
@@ -50,7 +49,7 @@ _BUILT_IN = {
         form="shared.vocoder.batch:FORM",
         settings="shared.speech.settings:SpeechConfig",
         next_step=(
-            "Speak with it:\n   python launcher.py speak --run VOICE --vocoder {run} --text Hello "
+            "Speak with it:\n   {program} speak --run VOICE --vocoder {run} --text Hello "
             "--out hello.wav"
         ),
     ),
@@ -133,7 +132,11 @@ class Task:
 
     def next_step(self, run_dir: str) -> str:
         """What people do with a run of it that has finished; empty where nobody but they know."""
-        return _BUILT_IN[self.name].next_step.format(run=run_dir) if self.is_built_in else ""
+        return (
+            _BUILT_IN[self.name].next_step.format(program=PROGRAM, run=run_dir)
+            if self.is_built_in
+            else ""
+        )
 
     @property
     def data_identity(self) -> tuple[str, str]:

@@ -6,7 +6,6 @@ The child traces the step on the CPU; memory grows evenly with the rows, so two 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 
 from shared.config.option import rules_of
@@ -17,6 +16,7 @@ from shared.errors import TandemError
 from shared.run.directory import RunDirectory
 from shared.worker.check_child import findings_of
 from shared.worker.check_lines import Predicted
+from shared.worker.child_environment import python_command
 
 # For CUDA's context and libraries, and what cuDNN works in. Kept free, not measured.
 LIBRARIES_MB = 1024
@@ -67,7 +67,7 @@ def predicted(
     Raises:
         TandemError: the steps could not be traced.
     """
-    command = [sys.executable, "-m", "model_worker.checks.memory_check", "--run", str(run.path)]
+    command = python_command("-m", "model_worker.checks.memory_check", "--run", str(run.path))
     command += ["--task", config.run.task, "--precision", precision_on(config, gpu)]
     command += ["--rows", *map(str, rows)]
     if named:

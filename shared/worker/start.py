@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from shared.config.flags import PlainParser
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config
 from shared.config.toml_file import load_config
 from shared.devices.cores import BusyMeter, num_cores, pin_to_share
@@ -53,13 +54,13 @@ def worker_parser(program: str, endpoint_flag: str) -> PlainParser:
     parser.add_argument(
         "--keys",
         metavar="PATH",
-        help="key file, or folder of 'launcher.py keys', "
+        help=f"key file, or folder of '{PROGRAM} keys', "
         "for tcp://HOST:PORT (default: as configured)",
     )
     return parser
 
 
-_PREPARE = "Make one with 'python launcher.py --train-data DIR --run-dir RUN --prepare-only'."
+_PREPARE = f"Make one with '{PROGRAM} --train-data DIR --run-dir RUN --prepare-only'."
 
 
 def open_run(flags: argparse.Namespace, remedy: str = _PREPARE) -> tuple[RunDirectory, Config]:

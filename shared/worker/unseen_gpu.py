@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 
+from shared.config.installation import GPU_LOCK, pip_install
 from shared.devices.nvml import GpuMeter
 
 _DEADLINE_S = 120.0
 _LOOK = "import tensorflow; tensorflow.config.list_physical_devices('GPU')"
 _MISSING = re.compile(r"Could not load dynamic library '([^']+)'; dlerror: ([^;]+)")
 _CUDA_SAYS = re.compile(r"failed call to cuInit: (.+)")
-_FROM_PYPI = "Install its CUDA libraries: python -m pip install -r requirements-gpu.lock"
+_FROM_PYPI = f"Install its CUDA libraries: {pip_install(GPU_LOCK)}"
 
 
 def why_no_gpu(visible_as: str) -> str:
@@ -25,7 +26,7 @@ def why_no_gpu(visible_as: str) -> str:
         return f"the driver says of it: {problem}. Look at it with nvidia-smi"
     try:
         said = subprocess.run(
-            [sys.executable, "-c", _LOOK],
+            [sys.executable, "-P", "-c", _LOOK],
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -260,7 +260,7 @@ def checkout(runs, small_corpus):
     for name in ("launcher.py", "configs", "examples"):
         (runs.folder / name).symlink_to(ROOT / name)
     (runs.folder / "my-voice").symlink_to(small_corpus)
-    (model,) = (code for code in blocks(OWN_MODEL, "python") if "class Model(ModelSide)" in code)
+    (model,) = (code for code in blocks(OWN_MODEL, "python") if 'unit = "clips"' in code)
     (runs.folder / "my_model.py").write_text(model, encoding="utf-8")
     return runs
 

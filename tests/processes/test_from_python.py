@@ -1,4 +1,4 @@
-"""`launcher.run` from a Python program, as the README shows it, to the end of a training."""
+"""`launcher.run` from a Python program, as docs/python.md shows it, to the end of a training."""
 
 import json
 

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from documents import command_lines, words_of
+import soundfile
+from documents import blocks, command_lines, words_of
 from mistaken_task import SOUND, write_data
 from safetensors.numpy import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 CLASSIFIER = ROOT / "examples" / "classifier.py"
 FROZEN = ROOT / "examples" / "frozen_network.py"
+OWN_MODEL = ROOT / "docs" / "own-model.md"
 TEXT_TO_MEL = ROOT / "tests" / "own_models" / "text_to_mel_task.py"
 STEPS = 300
 FLAGS = (
@@ -208,3 +210,45 @@ def test_a_slow_method_of_a_task_is_what_the_verdict_names(runs, tmp_path, metho
         "--validate-every", "0", "--checkpoint-every", "0",
     )  # fmt: skip
     assert re.search(f"🧭 Waiting for: {cause} ", command.text), command.text
+
+
+def test_what_was_trained_is_used_as_the_page_shows(classified, tmp_path):
+    """With docs/own-model.md's own lines, of the pictures that the classifier has learned."""
+    (example,) = (code for code in blocks(OWN_MODEL, "python") if "trained_model(" in code)
+    (tmp_path / "use.py").write_text(example, "utf-8")
+    (tmp_path / "examples").symlink_to(CLASSIFIER.parent)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "pictures").symlink_to(classified.folder / "run")
+    pictures = sorted(map(str, classified.corpus.glob("*/*.png")))[::4]
+    said = subprocess.run(
+        [sys.executable, "use.py", *pictures], cwd=tmp_path, capture_output=True, text=True,
+        timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    told = [line.split() for line in said.stdout.splitlines()]
+    assert [path for path, _ in told] == pictures
+    right = sum(Path(path).parent.name == kind for path, kind in told)
+    assert right > 0.7 * len(pictures), f"{right} of {len(pictures)}"
+
+
+def test_the_other_classifier_of_the_page_learns_its_sounds(checkout):
+    (task,) = (code for code in blocks(OWN_MODEL, "python") if 'unit = "sounds"' in code)
+    (checkout.folder / "sounds.py").write_text(task, "utf-8")
+    random = np.random.default_rng(0)
+    for number in range(40):
+        time_s = np.arange(int(16_000 * random.uniform(0.3, 1.0))) / 16_000
+        for name, low_hz in (("low", 100), ("high", 1500)):
+            (checkout.folder / "sounds" / name).mkdir(parents=True, exist_ok=True)
+            sound = 0.3 * np.sin(2 * np.pi * random.uniform(low_hz, 2 * low_hz) * time_s)
+            soundfile.write(checkout.folder / "sounds" / name / f"{number}.wav", sound, 16_000)
+    soundfile.write(checkout.folder / "sounds" / "low" / "odd.wav", np.zeros(8_000), 8_000)
+    words = [
+        "python", "launcher.py", "--task", "sounds.py", "--train-data", "sounds", "--run-dir",
+        "runs/sounds", "--batch-size", "8", "--max-steps", "40", "--log-every", "1", "--no-report",
+        "--max-bad-fraction", "0.05",
+    ]  # fmt: skip
+    command = checkout.documented(words)
+    assert command.wait() == 0, command.text + checkout.logs("runs/sounds")
+    assert "8000 Hz; expected 16000" in command.text
+    losses = [r["loss"] for r in checkout.metrics("runs/sounds") if "loss" in r]
+    assert np.mean(losses[-5:]) < 0.3 * losses[0]

@@ -151,7 +151,11 @@ def test_an_exported_voice_speaks_as_its_readme_and_ours_say(trained):
     readme = (folder / "voice" / "README.md").read_text("utf-8")
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert example is not None, readme
-    ours = [code for code in blocks(ROOT / "README.md", "python") if "saved_model.load" in code]
+    ours = [
+        code
+        for code in blocks(ROOT / "docs" / "speaking.md", "python")
+        if "saved_model.load" in code
+    ]
     program = "\n".join([example[1], *ours, 'print(spoken["waveform"].shape)'])
     done = subprocess.run(
         [sys.executable, "-I", "-c", program], cwd=folder, capture_output=True, text=True

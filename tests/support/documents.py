@@ -13,6 +13,11 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?:^\|.*\|\n)+", re.MULTILINE)
 
 
+def name_of(page: Path) -> str:
+    """A page as it is called from the checkout: README.md, docs/tuning.md."""
+    return page.relative_to(ROOT).as_posix()
+
+
 def blocks(page: Path, language: str) -> list[str]:
     """What stands in a page's fenced blocks of a language."""
     found = FENCE.findall(page.read_text(encoding="utf-8"))
@@ -22,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def command_lines() -> list[tuple[str, str]]:
     """Page and line: each line of each block without a language, then those of its tables."""
     return [
-        (page.name, line)
+        (name_of(page), line)
         for page in PAGES
         for line in (*_lines_of_blocks(page), *_commands_of_tables(page))
     ]
@@ -50,8 +55,12 @@ def _commands_of_tables(page: Path) -> Iterator[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a command line; of `source <(…)` and `… | source` those of the inner command."""
-    inner = re.match(r"source <\((.*?)\)", line) or re.match(r"(.*) \| source", line)
+    """The words of a command line; of what a shell is to do with a command, those of the command."""
+    inner = (
+        re.match(r"source <\((.*?)\)", line)
+        or re.match(r"(.*) \| source", line)
+        or re.fullmatch(r"nohup (.*?) > \S+ 2>&1 &", line)
+    )
     return shlex.split(inner[1] if inner else line, comments=True)
 
 

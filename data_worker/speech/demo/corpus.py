@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from data_worker.speech.demo.sentences import demo_sentences
-from shared.whole_file import whole_file
 from shared.errors import InputError, TandemError
 from shared.speech.text.espeak import SAMPLE_RATE, Espeak
+from shared.whole_file import whole_file
 from shared.worker.foreground import WRONG
 
 _MARGIN_S = 0.05
@@ -66,8 +66,11 @@ def make_demo_corpus(
             voice = Espeak("en-us", speaker.variant)
             for number in range(number_of_voice, num_utterances, num_voices):
                 name = f"wavs/demo-{number + 1:04d}.wav"
-                samples = voice.speak(sentences[number], pitch=speaker.pitch,
-                                      words_per_minute=speaker.words_per_minute)
+                samples = voice.speak(
+                    sentences[number],
+                    pitch=speaker.pitch,
+                    words_per_minute=speaker.words_per_minute,
+                )
                 _write_wav(out / name, samples)
                 lines.append((number, f"{name}|{speaker.name}|{sentences[number]}\n"))
         # The metadata last: a corpus that was interrupted is not taken for a whole one.
@@ -90,7 +93,8 @@ def _write_wav(path: Path, samples: np.ndarray) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m data_worker.speech.demo.corpus", description="Make a small speech corpus.")
+        prog="python -m data_worker.speech.demo.corpus", description="Make a small speech corpus."
+    )
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--num", type=int, default=240, help="utterances (240)")
     parser.add_argument("--voices", type=int, default=3, help="voices that take turns (3)")

@@ -92,9 +92,9 @@ def demo_sentences(num_sentences: int, seed: int = 1) -> list[str]:
         attempt += 1
         while "{" in sentence:
             begin, end = sentence.index("{"), sentence.index("}")
-            kind = sentence[begin + 1:end]
+            kind = sentence[begin + 1 : end]
             choice = chooser.choice([w for w in words[kind] if w not in sentence])
-            sentence = sentence[:begin] + choice + sentence[end + 1:]
+            sentence = sentence[:begin] + choice + sentence[end + 1 :]
         if FEWEST_WORDS <= len(sentence.split()) <= MOST_WORDS:
             found[sentence[0].upper() + sentence[1:]] = None
     return list(found)

@@ -21,6 +21,7 @@ from model_worker.speech.speaking.reference_clip import mel_of_recording, mel_of
 from model_worker.speech.speaking.voice_to_export import VoiceToExport
 from model_worker.vocoder.own_vocoder import Choice, own_vocoder
 from model_worker.vocoder.trained_run import trained_run
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config
 from shared.devices.gpus import worker_environment
 from shared.errors import InputError
@@ -47,7 +48,7 @@ _EXAMPLES = {
 }
 
 _NO_VOCODER = (
-    "{run}: has no vocoder, and ONNX has no Griffin-Lim. Train one with 'python launcher.py "
+    "{run}: has no vocoder, and ONNX has no Griffin-Lim. Train one with '{program} "
     "--train-data DIR --run-dir {run} --vocoder-share 0.3 --max-minutes 30', or name the run of one "
     "with --vocoder DIR."
 )
@@ -70,7 +71,7 @@ def _work(arguments: list[str]) -> int:
     choice = _vocoder(flags.vocoder, run.path)
     if is_onnx and choice.run is None:
         words = _NO_BETTER_VOCODER if choice.why else _NO_VOCODER
-        raise InputError(words.format(why=choice.why, run=run.path))
+        raise InputError(words.format(program=PROGRAM, why=choice.why, run=run.path))
     voices = _voices(flags.reference, index, config)
     checkpoint = averaged_checkpoint(run, _warn, "to speak with")
     if choice.why:

@@ -28,6 +28,7 @@ from shared.config.flags import (
     remarks_on,
     resolve_config,
 )
+from shared.config.installation import PROGRAM
 from shared.config.settings import Config, DataConfig
 from shared.config.toml_file import load_config, read_values
 from shared.console.json_output import stdout_for_json_alone, write_json
@@ -111,8 +112,8 @@ def bench_parser() -> PlainParser:
     """The flags of the command."""
     parser = OptionsParser(
         ("data", "task", "model"),
-        prog="launcher.py bench",
-        usage="launcher.py bench [--train-data DIR] [--data-gpu 0 --model-gpu 1] [flags]",
+        prog=f"{PROGRAM} bench",
+        usage=f"{PROGRAM} bench [--train-data DIR] [--data-gpu 0 --model-gpu 1] [flags]",
         description="Train for a minute in each mode (batch and step in turns, single-GPU buffered, "
         "multi-GPU), then say how close each comes to the limit and which flags to use. Without "
         "--cache no features are kept, as in a first epoch.",

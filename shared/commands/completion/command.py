@@ -9,6 +9,7 @@ from pathlib import Path
 from shared.commands import COMMANDS
 from shared.commands.completion.scripts import SHELLS, CommandWords, script_for, words_of
 from shared.config.flags import PlainParser, train_parser
+from shared.config.installation import PROGRAM
 
 _USAGE = """how to use it, in every new shell:
   bash, in ~/.bashrc                  source <({tandem} completion bash)
@@ -27,8 +28,8 @@ def main(arguments: list[str]) -> int:
 def completion_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py completion",
-        usage=f"launcher.py completion {{{','.join(SHELLS)}}}",
+        prog=f"{PROGRAM} completion",
+        usage=f"{PROGRAM} completion {{{','.join(SHELLS)}}}",
         description="Print a script that lets a shell complete 'tandem' and 'launcher.py'.",
         # A new shell finds it by its path alone.
         epilog=_USAGE.format(tandem=Path(sys.executable).with_name("tandem")),
@@ -39,7 +40,7 @@ def completion_parser() -> PlainParser:
 
 def all_words() -> list[CommandWords]:
     """What can be completed, the main command first; made from the parsers themselves."""
-    found = [words_of("", "train a voice", train_parser("launcher.py", ""))]
+    found = [words_of("", "train a voice", train_parser(PROGRAM, ""))]
     for name, (module, maker, about) in COMMANDS.items():
         parser = getattr(importlib.import_module(module), maker)()
         found.append(words_of(name, about, parser))

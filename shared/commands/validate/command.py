@@ -31,6 +31,7 @@ from shared.config.flags import (
     number_of_fake_gpus,
     resolve_config,
 )
+from shared.config.installation import PROGRAM
 from shared.config.option import rules_of
 from shared.config.settings import Config, DataConfig
 from shared.console.json_output import stdout_for_json_alone, write_json
@@ -148,9 +149,9 @@ def _check_pair(
 def validate_parser() -> PlainParser:
     """The flags of the command."""
     parser = PlainParser(
-        prog="launcher.py validate",
-        usage="launcher.py validate [--data-gpu 0 --model-gpu 1] [--fake-gpus N] [--json]\n"
-        "       launcher.py validate --task FILE.py [--train-data DIR] [--json]",
+        prog=f"{PROGRAM} validate",
+        usage=f"{PROGRAM} validate [--data-gpu 0 --model-gpu 1] [--fake-gpus N] [--json]\n"
+        f"       {PROGRAM} validate --task FILE.py [--train-data DIR] [--json]",
         description="Five checks of a two-GPU machine with the processes and the transport of a "
         "real run, or a task of your own. Exit code 0 if all pass, else 1.",
     )

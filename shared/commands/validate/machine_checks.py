@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
+import sys
 import time
 from pathlib import Path
 
 from shared.commands.demo_corpus import make_demo_corpus
 from shared.commands.validate.check_children import CheckChildren
+from shared.config.installation import GPU_LOCK, LOCK, PROGRAM, how_to_install, pip_install
 from shared.config.settings import Config, DataConfig, RunConfig, TaskConfig, TrainingConfig
 from shared.config.toml_file import write_config
 from shared.devices.device_facts import Misplaced, misplaced, not_apart
@@ -35,7 +37,7 @@ from shared.worker.reports import (
 
 _NUM_STEPS = 3
 _AS_THE_CPU = "numbers as the CPU computes them"
-_TRY_FAKE = "To try everything without GPUs: python launcher.py validate --fake-gpus 2"
+_TRY_FAKE = f"To try everything without GPUs: {PROGRAM} validate --fake-gpus 2"
 
 
 class CheckFailed(TandemError):
@@ -53,8 +55,7 @@ def prerequisites(gpus: list[Gpu]) -> list[str]:
     except importlib.metadata.PackageNotFoundError:
         raise CheckFailed(
             "TensorFlow is not installed here.",
-            "Run 'make setup', and start this with .venv/bin/python; for GPUs also run "
-            ".venv/bin/python -m pip install -r requirements-gpu.lock",
+            f"{how_to_install(sys.executable)} For GPUs also run {pip_install(GPU_LOCK)}",
         ) from None
     if len(gpus) < 2:
         driver = driver_here()
@@ -156,11 +157,11 @@ def placement_of(children: CheckChildren, gpus: dict[str, Gpu]) -> list[str]:
 
 _REMEDY_OF = {
     Misplaced.MEMORY: "Unset TF_FORCE_GPU_ALLOW_GROWTH, and install the TensorFlow that this was "
-    "tried with: make -B setup",
+    f"tried with: {pip_install(LOCK)}",
     Misplaced.CORES: "Let this shell use more cores (taskset, or the container's settings), or go "
     "on without it.",
     Misplaced.GPUS: "Unset CUDA_VISIBLE_DEVICES, and install TensorFlow with GPU support: "
-    "python -m pip install -r requirements-gpu.lock",
+    f"{pip_install(GPU_LOCK)}",
 }
 
 
@@ -209,7 +210,7 @@ def _check_device(what: str, device: str, gpu: Gpu) -> None:
     if not gpu.fake and "GPU:0" not in device:
         raise CheckFailed(
             f"{what} is on {device or 'no device'}, not on GPU {gpu.index}.",
-            "Install TensorFlow with GPU support: python -m pip install -r requirements-gpu.lock",
+            f"Install TensorFlow with GPU support: {pip_install(GPU_LOCK)}",
         )
 
 
@@ -249,7 +250,7 @@ _REMEDIES = {
     "not answer; then try again.",
     Trouble.MEMORY: "Free the GPU's memory: 'nvidia-smi' lists the programs that hold it.",
     Trouble.DEVICE: "Update the NVIDIA driver, and install TensorFlow with GPU support: "
-    "python -m pip install -r requirements-gpu.lock",
+    f"{pip_install(GPU_LOCK)}",
     Trouble.OTHER: "The log of the process, in the folder below, says where it stood; then try "
     "again.",
 }

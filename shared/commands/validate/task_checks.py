@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from shared.run.resume import with_absolute_paths
 from shared.task.registry import Task
 from shared.worker.check_child import findings_of
 from shared.worker.check_lines import Passed
+from shared.worker.child_environment import python_command
 
 _NUM_STEPS = 3
 TITLES = {
@@ -96,7 +96,7 @@ def _look(role: str, run: RunDirectory, flags: argparse.Namespace, folder: Path)
     Raises:
         TandemError: something is wrong with the task, in its own lines.
     """
-    command = [sys.executable, "-m", _MODULES[role], "--run", str(run.path), "--task", flags.task]
+    command = python_command("-m", _MODULES[role], "--run", str(run.path), "--task", flags.task)
     command += ["--batches", str(folder / "batches")]
     if role == "data" and flags.patience:
         command += ["--patience", str(flags.patience)]

@@ -13,6 +13,7 @@ from shared.launching.training_run import TrainingRun
 from shared.places.local_place import WorkerProcess
 from shared.places.place import WorkerOrder
 from shared.run.directory import RunDirectory
+from shared.worker import child_environment
 from shared.worker.contract import STANDING_BY
 from shared.worker.reports import LineKind, Progress
 
@@ -44,7 +45,9 @@ while not os.path.exists("done"):
 @pytest.fixture
 def launch(tmp_path, monkeypatch):
     """A run whose workers are these programs; with everything that was said and reported."""
-    monkeypatch.chdir(tmp_path)  # python -m looks here first
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(child_environment.ROOT))
+    monkeypatch.setattr(child_environment, "ROOT", tmp_path)  # where a worker is looked for first
     directory = RunDirectory(tmp_path / "run")
     directory.create()
 

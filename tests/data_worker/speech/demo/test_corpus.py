@@ -43,8 +43,21 @@ def test_the_corpus_is_found_and_read_as_it_was_meant(tmp_path):
 
 def test_the_program_makes_the_same_corpus_twice_byte_for_byte(tmp_path):
     for name in ("a", "b"):
-        subprocess.run([sys.executable, "-m", "data_worker.speech.demo.corpus", "--out", tmp_path / name,
-                        "--num", "4", "--voices", "2"], check=True, timeout=60)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "data_worker.speech.demo.corpus",
+                "--out",
+                tmp_path / name,
+                "--num",
+                "4",
+                "--voices",
+                "2",
+            ],
+            check=True,
+            timeout=60,
+        )
     files = sorted((tmp_path / "a").rglob("*.*"))
     assert len(files) == 5
     for file in files:
