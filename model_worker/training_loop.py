@@ -189,8 +189,8 @@ class TrainingLoop:
     def _say_if_time_is_left(self) -> None:
         if self._parts.schedule.leaves_time:
             self._parts.reporter.say(
-                f"✅ Ending at step {self._position.step}: that is enough for this much data, and "
-                "more could harm\n   Only --max-steps trains for longer. More data would help most"
+                f"✅ Ending at step {self._position.step} before the time is up: with this much data, "
+                "more steps would not help\n   --max-steps trains for longer all the same"
             )
 
     def _say_if_time_was_used_up_before(self) -> None:

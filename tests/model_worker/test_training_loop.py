@@ -148,7 +148,7 @@ def test_more_minutes_train_no_longer_than_the_data_is_good_for(story):
         assert told.loop.run() == EXIT_FINISHED
         steps.append(told.position.step)
     assert steps[0] < steps[1] < 150 == steps[2] == steps[3]
-    assert told.said[0].startswith("✅ Ending at step 150: that is enough for this much data")
+    assert told.said[0].startswith("✅ Ending at step 150 before the time is up")
     assert told.loop.needs_validation and told.did[-1] == "saved 150"
     assert TrainingLoop(told.parts, told.position).run() == EXIT_FINISHED  # and so it stays
     assert told.position.step == 150

@@ -13,7 +13,7 @@ import math
 
 import tensorflow as tf
 
-# Measured on 100 and 480 real recordings of one voice (docs/tuning.md).
+# Chosen on 100 recordings of one real voice; docs/tuning.md has what was measured.
 _FIRST_PASSES = 8.0  # without any
 _PER_DOUBLING = 0.1
 _MOST = 0.5
