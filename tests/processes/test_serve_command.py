@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import soundfile
 from documents import documented, the_documented
+from page_look import LOOK, assert_readable
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,15 @@ def voice(tmp_path_factory, undisturbed, vocoder) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def served(undisturbed, voice):
+    """The command that serves it, for the first time, and where it does."""
+    command = undisturbed.python("launcher.py", "serve", "--run", str(voice), "--port", "0")
+    yield command, link_of(command)
+    command.signal(signal.SIGINT)
+    assert command.wait() == 0
+
+
 @pytest.fixture
 def at_home(checkout, voice):
     """A checkout with that run in runs/mine."""
@@ -40,33 +50,131 @@ def at_home(checkout, voice):
     return checkout
 
 
-def test_the_documented_export_is_one_that_its_readme_speaks(at_home):
-    command = at_home.documented(the_documented("export", "onnx"))
-    assert command.wait() == 0, command.text
-    folder = next(
-        at_home.folder / word
-        for word in command.process.args
-        if (at_home.folder / word / "voice.onnx").is_file()
-    )
+def link_of(command) -> str:
+    command.wait_for_text("to start)")
+    found = re.search(r"http://[\d.]+:\d+", command.text)
+    assert found is not None
+    return found[0]
+
+
+def ask(link: str, path: str, body: dict | None = None) -> bytes:
+    request = urllib.request.Request(
+        link + path, json.dumps(body).encode() if body else None,
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.read()
+
+
+def test_what_is_exported_is_held_against_tensorflow_and_speaks_as_its_readme_says(
+    served, voice, tmp_path
+):
+    command, _ = served
+    (folder,) = (voice / "onnx").iterdir()
     for name in ("voice", "text-to-mel", "reference-encoder", "vocoder"):
         told = re.search(
             rf"{name}\.onnx: opset 15, ([\d.]+) MB; .* differ by ([\d.e-]+)", command.text
         )
         assert told, command.text
-        assert float(told[1]) == pytest.approx(
-            (folder / f"{name}.onnx").stat().st_size / 1e6, abs=0.06
-        )
+        size = (folder / f"{name}.onnx").stat().st_size
+        assert float(told[1]) == pytest.approx(size / 1e6, abs=0.06)
         assert float(told[2]) <= 1e-3
     config = json.loads((folder / "voice.onnx.json").read_text("utf-8"))
     assert config["audio"]["sample_rate"] == 22_050 and config["phoneme_id_map"]["^"] == [1]
     readme = (folder / "README.md").read_text("utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / folder.name).symlink_to(folder)
     done = subprocess.run(
         [sys.executable, "-I", "-c", example + "\nimport sys; assert 'tensorflow' not in sys.modules"],
-        cwd=at_home.folder, capture_output=True, text=True,
+        cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(soundfile.read(at_home.folder / "out.wav")[0]) > 0
+    assert len(soundfile.read(tmp_path / "out.wav")[0]) > 0
+
+
+def test_it_is_served_without_tensorflow(served):
+    command, link = served
+    assert "is exported to" in command.text
+    assert "tensorflow" not in Path(f"/proc/{command.pid}/maps").read_text()
+    children = [pid for pid in os.listdir("/proc") if pid.isdecimal()]
+    assert command.pid not in map(_parent, children)
+    asked = {"input": "One red boat.", "response_format": "wav"}
+    spoken, _ = soundfile.read(io.BytesIO(ask(link, "/v1/audio/speech", asked)))
+    assert len(spoken) > 2000 and np.abs(spoken).max() > 1e-3
+
+
+def _parent(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def test_what_was_exported_is_kept_and_can_be_served_alone(served, at_home, voice):
+    again = at_home.documented(the_documented("serve"), "--port", "0")
+    assert json.loads(ask(link_of(again), "/v1/voices"))["voices"]
+    assert "is exported" not in again.text
+    again.signal(signal.SIGTERM)
+    assert again.wait() == 0 and "The server has ended" in again.text
+    (kept,) = (voice / "onnx").iterdir()
+    elsewhere = at_home.folder / "elsewhere"
+    shutil.copytree(kept, elsewhere)
+    alone = at_home.python("launcher.py", "serve", "--run", str(elsewhere), "--port", "0")
+    assert json.loads(ask(link_of(alone), "/health"))["status"] == "ok"
+    port = link_of(alone).rpartition(":")[2]
+    second = at_home.python("launcher.py", "serve", "--run", str(elsewhere), "--port", port)
+    assert second.wait() == 2 and "nothing can be served there" in second.text
+
+
+UNTIL = """(async () => {
+  for (let n = 0; n < 600; n++) {
+    if (%s) return true;
+    await new Promise(done => setTimeout(done, 100));
+  }
+  return document.body.innerText;
+})()"""
+SPEAK = "document.getElementById('text').value = %r; document.getElementById('speak').click()"
+TOLD = "document.getElementById('told').textContent.includes(%r)"
+VOICES = "document.getElementById('voice').options.length > 1"
+
+
+def test_what_is_typed_into_the_page_is_spoken_heard_again_and_stopped(chromium, served):
+    """With TANDEM_SCREENSHOTS naming a folder, pictures of it are left there."""
+    _, link = served
+    chromium.open("about:blank", 400, "light")
+    chromium.complaints.clear()
+    for scheme, width in (("light", 400), ("dark", 1200)):
+        chromium.open(link, width, scheme)
+        assert chromium.evaluate(UNTIL % VOICES) is True
+        chromium.evaluate(SPEAK % "One red boat. Two red boats.")
+        assert chromium.evaluate(UNTIL % (TOLD % "s of speech; first sound after")) is True
+        assert_readable(chromium.evaluate(LOOK), scheme)
+        if folder := os.environ.get("TANDEM_SCREENSHOTS"):
+            chromium.photograph(Path(folder) / f"serve-{scheme}-{width}.png")
+    assert chromium.evaluate(UNTIL % "document.getElementById('again').duration > 0.2") is True
+    chromium.evaluate(SPEAK % ("Red boats. " * 2000))
+    assert chromium.evaluate(UNTIL % (TOLD % "Speaking")) is True
+    chromium.evaluate("document.getElementById('stop').click()")
+    assert chromium.evaluate(UNTIL % "!document.getElementById('speak').disabled") is True
+    chromium.evaluate(SPEAK % "...")
+    assert chromium.evaluate(UNTIL % (TOLD % "nothing in it")) is True
+    wrong = [each for each in chromium.complaints if "400 (Bad Request)" not in each]
+    assert wrong == []
+
+
+def test_a_page_that_needs_the_token_asks_for_it(chromium, served, voice, runs):
+    command = runs.python(
+        "launcher.py", "serve", "--run", str(voice), "--port", "0", TANDEM_TOKEN="secret"
+    )
+    chromium.open(link_of(command), 1200, "light")
+    assert chromium.evaluate(UNTIL % (TOLD % "wants its token")) is True
+    chromium.evaluate(
+        "document.getElementById('token').value = 'secret';"
+        "document.getElementById('token').dispatchEvent(new Event('change'))"
+    )
+    assert chromium.evaluate(UNTIL % VOICES) is True
+    chromium.evaluate(SPEAK % "One red boat.")
+    assert chromium.evaluate(UNTIL % (TOLD % "s of speech")) is True
 
 
 def test_a_voice_without_a_vocoder_is_told_what_to_train(runs, undisturbed):
@@ -96,60 +204,6 @@ def test_bad_input_is_one_sentence_and_exit_2(runs, flags, words):
     command = runs.python("launcher.py", *flags)
     assert command.wait() == 2 and words in command.text
     assert len(command.text.strip().splitlines()) == 1
-
-
-def ask(link: str, path: str, body: dict | None = None) -> bytes:
-    request = urllib.request.Request(
-        link + path, json.dumps(body).encode() if body else None,
-        {"Content-Type": "application/json"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return answer.read()
-
-
-def link_of(command) -> str:
-    command.wait_for_text("to start)")
-    found = re.search(r"http://[\d.]+:\d+", command.text)
-    assert found is not None
-    return found[0]
-
-
-def test_a_run_is_exported_once_and_served_without_tensorflow(at_home, voice):
-    words = the_documented("serve")
-    command = at_home.documented(words, "--port", "0")
-    link = link_of(command)
-    assert "is exported to" in command.text
-    assert "tensorflow" not in Path(f"/proc/{command.pid}/maps").read_text()
-    assert not [
-        pid for pid in os.listdir("/proc") if pid.isdecimal() and _parent(pid) == command.pid
-    ]
-    spoken, _ = soundfile.read(io.BytesIO(ask(link, "/v1/audio/speech", {
-        "input": "One red boat.", "response_format": "wav",
-    })))  # fmt: skip
-    assert len(spoken) > 2000 and np.abs(spoken).max() > 1e-3
-    command.signal(signal.SIGTERM)
-    assert command.wait() == 0 and "The server has ended" in command.text
-    again = at_home.documented(words, "--port", "0")
-    assert json.loads(ask(link_of(again), "/v1/voices"))["voices"]
-    assert "is exported" not in again.text
-    again.signal(signal.SIGINT)
-    assert again.wait() == 0
-    (kept,) = (voice / "onnx").iterdir()
-    elsewhere = at_home.folder / "elsewhere"
-    shutil.copytree(kept, elsewhere)
-    (kept / "vocoder.onnx").unlink()
-    alone = at_home.python("launcher.py", "serve", "--run", str(elsewhere), "--port", "0")
-    assert json.loads(ask(link_of(alone), "/health"))["status"] == "ok"
-    port = link_of(alone).rpartition(":")[2]
-    second = at_home.python("launcher.py", "serve", "--run", str(elsewhere), "--port", port)
-    assert second.wait() == 2 and "nothing can be served there" in second.text
-
-
-def _parent(pid: str) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 @pytest.mark.long
