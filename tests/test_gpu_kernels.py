@@ -22,8 +22,11 @@ from model_worker.speech.speaking.vocoder import GriffinLim
 from model_worker.speech.task import SpeechModel
 from model_worker.training.step import Compiled, StepSettings, TrainStep
 from model_worker.training.validation import Validation
+from model_worker.vocoder.generator import Generator, GeneratorShape, Scale
+from model_worker.vocoder.task import VocoderModel
 from shared.config.settings import Config
 from shared.speech.batch import FORM
+from shared.vocoder.batch import FORM as VOCODER_FORM
 
 BASIS = librosa.filters.mel(sr=22_050, n_fft=1024, n_mels=80, fmin=0, fmax=8_000)
 # Every layer and option of the model, as small as they go.
@@ -92,6 +95,34 @@ def test_everything_that_speaks_has_kernels(step):
     ]
     for graph in graphs:
         assert without_kernel(graph) == set()
+
+
+@pytest.fixture(scope="module")
+def vocoder_step():
+    keras.utils.set_random_seed(3)
+    model = Generator(GeneratorShape(16, 1, 32), Scale(-5.0, 2.0, 5.0, 0.3), BASIS)
+    model.speak(tf.zeros([1, 4, 80]))
+    model.built = True
+    settings = StepSettings(compiled=Compiled.UPDATE)
+    return TrainStep(model, VocoderModel(Config()), VOCODER_FORM.signature(), settings)
+
+
+def test_nor_has_a_step_of_the_vocoder(vocoder_step):
+    (graph,) = vocoder_step._graphs
+    assert without_kernel(graph) == set()
+    assert loops(graph) == []
+    assert {trip for trip in trips(graph) if "int16" not in trip} == set()
+
+
+def test_the_vocoder_that_validates_and_speaks_has_kernels(vocoder_step):
+    step = vocoder_step
+    form = VOCODER_FORM.signature()
+    validation = Validation(step._model, step._task, form, step, lambda batch: None)
+    mel = tf.TensorSpec([None, None, 80], tf.float32)
+    speak = tf.function(step._model.speak, autograph=False).get_concrete_function(mel)
+    for graph in (validation._step.get_concrete_function(), speak):
+        assert without_kernel(graph) == set()
+        assert loops(graph) == []
 
 
 def test_what_would_wait_for_the_host_is_found():

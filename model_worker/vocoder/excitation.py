@@ -60,6 +60,7 @@ def noise_of(num_frames: tf.Tensor, first: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
 
     `first` int32 (batch,) is where in the table each row of the batch begins.
     """
-    place = (first[:, tf.newaxis] + tf.range(num_frames)) % _NOISE_FRAMES
+    with tf.device("/CPU:0"):  # GPUs count in no int32; `first` is the host's
+        place = (first[:, tf.newaxis] + tf.range(num_frames)) % _NOISE_FRAMES
     noise = tf.gather(_NOISE, place)
     return noise[..., :BINS], noise[..., BINS:]

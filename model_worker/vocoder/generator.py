@@ -18,6 +18,7 @@ from model_worker.vocoder.excitation import excitation_of, noise_of
 from model_worker.vocoder.inverse_stft import BINS, samples_of
 from model_worker.vocoder.layers import KERNEL, Block
 from model_worker.vocoder.pitch_reader import PitchReader, log_f0_of
+from model_worker.vocoder.products import Dense, product
 from shared.plan.index import Index
 from shared.speech.mel import FFT, MEL_BINS, SAMPLE_RATE
 
@@ -76,9 +77,9 @@ class Generator(keras.Model):
         self._norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype="float32")
         small = keras.initializers.RandomNormal(stddev=0.01)
         # float32: an error in the logarithm of a magnitude is one in its size.
-        self._gains = keras.layers.Dense(BINS, dtype="float32", kernel_initializer=small)
-        self._turns = keras.layers.Dense(BINS, dtype="float32", kernel_initializer=small)
-        self._bands = keras.layers.Dense(2 * MEL_BINS, dtype="float32", kernel_initializer=small)
+        self._gains = Dense(BINS, dtype="float32", kernel_initializer=small)
+        self._turns = Dense(BINS, dtype="float32", kernel_initializer=small)
+        self._bands = Dense(2 * MEL_BINS, dtype="float32", kernel_initializer=small)
 
     def inner_matrices(self) -> list[keras.Variable]:
         """The kernels between the networks' inputs and outputs: those Muon is made for."""
@@ -115,12 +116,12 @@ class Generator(keras.Model):
         x = self._norm(x)
         bands = self._bands(x)
         spread = tf.constant(self._spread)
-        depth = tf.sigmoid(tf.tensordot(bands[..., :MEL_BINS], spread, 1))
-        loudness = tf.tensordot(mel, spread, 1) + self._offset
+        depth = tf.sigmoid(product(bands[..., :MEL_BINS], spread))
+        loudness = product(mel, spread) + self._offset
         source = excitation_of(log_f0)
         voice = loudness + self._gains(x) + depth * source.log_lobe
         voice = tf.exp(tf.minimum(voice, _LOUDEST))
-        hiss = loudness + tf.tensordot(bands[..., MEL_BINS:], spread, 1) + _FIRST_NOISE
+        hiss = loudness + product(bands[..., MEL_BINS:], spread) + _FIRST_NOISE
         hiss = tf.exp(tf.minimum(hiss, _LOUDEST))
         phase = source.phase + self._turns(x)
         real, imaginary = noise_of(tf.shape(mel)[1], first_noise)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from model_worker.vocoder.products import product
 from shared.speech.mel import FFT, HOP, PAD, hann_window
 
 BINS = FFT // 2 + 1
@@ -36,7 +37,7 @@ def samples_of(real: tf.Tensor, imaginary: tf.Tensor) -> tf.Tensor:
     Args: real, imaginary float32 (batch, frames, 513)
     Returns: float32 (batch, frames * 256)
     """
-    even, odd = tf.tensordot(real, _EVEN, 1), tf.tensordot(imaginary, _ODD, 1)
+    even, odd = product(real, _EVEN), product(imaginary, _ODD)
     second = tf.reverse((even - odd)[..., 1:-1], [2])
     frames = tf.concat([even + odd, second], axis=2) * _WINDOW
     num_frames = tf.shape(real)[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from model_worker.vocoder.products import Dense
+
 KERNEL = 7
 
 
@@ -14,8 +16,8 @@ class Block(keras.layers.Layer):
     def __init__(self, channels: int, hidden: int, first_gain: float):
         """`first_gain`: what the block's part is multiplied by before anything is learned."""
         super().__init__()
-        self._widen = keras.layers.Dense(hidden, activation="silu")
-        self._narrow = keras.layers.Dense(channels)
+        self._widen = Dense(hidden, activation="silu")
+        self._narrow = Dense(channels)
         self._channels, self._first_gain = channels, first_gain
 
     def build(self, shape: tuple[int | None, ...]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_worker.vocoder.layers import Block
+from model_worker.vocoder.products import Dense
 from shared.speech.mel import MAX_F0_HZ, MIN_F0_HZ
 
 STEPS = 200
@@ -29,7 +30,7 @@ class PitchReader(keras.layers.Layer):
         super().__init__()
         self._first = keras.layers.Conv1D(_CHANNELS, 5, padding="same")
         self._blocks = [Block(_CHANNELS, 2 * _CHANNELS, 1.0 / _BLOCKS) for _ in range(_BLOCKS)]
-        self._last = keras.layers.Dense(STEPS, dtype="float32")
+        self._last = Dense(STEPS, dtype="float32")
 
     @property
     def matrices(self) -> list[keras.Variable]:
@@ -50,7 +51,8 @@ def log_f0_of(likelihood: tf.Tensor) -> tf.Tensor:
     from it the pitch is precise enough for two runtimes to agree on them.
     """
     best = tf.argmax(likelihood, axis=2, output_type=tf.int32)[:, :, tf.newaxis]
-    from_best = tf.cast(tf.range(STEPS) - best, tf.float32)
+    # As floats: GPUs subtract no int32, and the host would be asked to.
+    from_best = tf.cast(tf.range(STEPS), tf.float32) - tf.cast(best, tf.float32)
     is_near = tf.abs(from_best) <= _NEIGHBOURS
     share = tf.nn.softmax(tf.where(is_near, likelihood, _IMPOSSIBLE))
     steps = tf.cast(tf.reduce_sum(share * tf.where(is_near, from_best, 0.0), axis=2), tf.float64)

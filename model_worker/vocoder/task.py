@@ -48,13 +48,15 @@ class VocoderModel(ModelSide):
         likelihood = model.pitch_of(mel)
         if training:
             seed = tf.stack([tf.cast(step, tf.int32), 0])
-            noise = tf.random.stateless_uniform(tf.shape(weight), seed, 0, 1 << 16, tf.int32)
+            rows = tf.shape(weight)
+            with tf.device("/CPU:0"):  # where the noise is counted on from there
+                noise = tf.random.stateless_uniform(rows, seed, 0, 1 << 16, tf.int32)
             made = model(mel, log_f0, noise)
         else:
-            made = model(mel, log_f0_of(likelihood), tf.zeros_like(batch["rows"]))
+            made = model(mel, log_f0_of(likelihood), tf.zeros([tf.shape(mel)[0]], tf.int32))
         gain = batch["gain"][:, tf.newaxis] / FULL_SCALE
         true = tf.cast(batch["audio"], tf.float32) * gain
-        pitch = tf.reduce_mean(surprise(likelihood, log_f0), axis=1)
+        pitch = losses.mean_of(surprise(likelihood, log_f0))
         parts = losses.loss_parts(made, true, weight, model.mel_basis)
         return parts | {"pitch": _PITCH_WEIGHT * tf.reduce_sum(pitch * weight)}
 

@@ -175,12 +175,16 @@ def _inputs(op: tf.Operation) -> Iterator[tuple[tf.Tensor, bool]]:
         return
     kernel = _kernel_of(op)
     for tensor, name in zip(op.inputs, _names(op, op.op_def.input_arg), strict=True):
-        yield tensor, kernel is None or name in kernel.host_memory_arg
+        yield tensor, kernel is None or name in kernel.host_memory_arg or _is_put_on_host(op)
+
+
+def _is_put_on_host(op: tf.Operation) -> bool:
+    return "CPU" in op.device
 
 
 def _is_on_device(tensor: tf.Tensor, is_outermost: bool) -> bool:
     op = tensor.op
-    if tensor.dtype in _ALWAYS_ON_HOST or op.type == "Const":
+    if tensor.dtype in _ALWAYS_ON_HOST or op.type == "Const" or _is_put_on_host(op):
         return False
     if op.type == "Placeholder":
         is_hosts = tensor.dtype == tf.int32 and tensor.shape.rank == 0

@@ -10,20 +10,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-
-class Dense(keras.layers.Dense):
-    """Keras's layer, as one matrix product of all positions in a row.
-
-    With an unknown number of positions Keras's own computes shapes on the device, and the host waits
-    for every one of them.
-    """
-
-    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        if x.shape.rank != 3:
-            return super().call(x)
-        shape = tf.shape(x)
-        y = super().call(tf.reshape(x, [-1, x.shape[2]]))
-        return tf.reshape(y, [shape[0], shape[1], self.units])
+from model_worker.vocoder.products import Dense
 
 
 class StatelessDropout(keras.layers.Layer):
