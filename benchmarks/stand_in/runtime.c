@@ -96,6 +96,17 @@ EXPORT int cudaMemsetAsync(void *to, int value, size_t n, void *stream) { return
 EXPORT int cudaMemset(void *to, int value, size_t n) { return fill(to, value, 1, n, 0); }
 EXPORT int cudaStreamSynchronize(void *stream) { return wait_for(stream); }
 EXPORT int cudaDeviceSynchronize(void) { return wait_for(0); }
+typedef struct { void (*function)(void *, int, void *); void *stream, *data; } CallBack;
+static void call_back(void *of) {
+  CallBack call = *(CallBack *)of;
+  free(of);
+  call.function(call.stream, 0, call.data);
+}
+EXPORT int cudaStreamAddCallback(void *stream, void (*function)(void *, int, void *), void *data, unsigned flags) {
+  CallBack *call = malloc(sizeof *call);
+  *call = (CallBack){function, stream, data};
+  return call_on_host(stream, call_back, call);
+}
 EXPORT int cudaStreamIsCapturing(void *stream, int *status) { return *status = stream_of(stream)->is_capturing, 0; }
 EXPORT int cudaEventCreateWithFlags(void **event, unsigned flags) { return make(event); }
 EXPORT int cudaEventRecord(double *event, void *stream) { return *event = stream_of(stream)->free_s, 0; }
