@@ -12,7 +12,7 @@ from data_worker.speech.padded_rows import pad_length
 from model_worker.speech.network import acoustic_model
 from model_worker.speech.network.acoustic_model import Statistics, build_model
 from model_worker.speech.task import SpeechModel
-from model_worker.training.step import StepSettings, TrainStep
+from model_worker.training.step import Compiled, StepSettings, TrainStep
 from model_worker.training.validation import Validation
 from model_worker.vocoder.generator import Scale, build_generator
 from model_worker.vocoder.task import VocoderModel
@@ -50,7 +50,7 @@ def graphs_of_a_step(policy="float32", **settings):
 
 @pytest.mark.parametrize(
     ("policy", "settings"),
-    [("float32", {}), ("mixed_bfloat16", {}),
+    [("float32", {}), ("mixed_bfloat16", {"compiled": Compiled.UPDATE}),
      ("mixed_float16", {"muon": False, "grad_accum": 2})],
 )  # fmt: skip
 def test_no_step_and_no_validation_of_speech_is_refused(policy, settings):

@@ -40,6 +40,7 @@ def test_a_size_that_can_not_be_timed_says_why_and_leaves_the_others(prepared):
     assert found.steps == [] and set(found.problems) == {"tiny"} and found.problems["tiny"]
 
 
+@pytest.mark.long
 def test_memory_is_predicted_for_sizes_that_are_not_the_runs_own(prepared):
     run, config = prepared
     found = predicted(config, run, None, TRIED_ROWS, ("tiny", "small"))
