@@ -21,8 +21,8 @@ from shared.task.model_side import Amount, Facts, ModelSide, Viewer
 # Peak learning rate by model size, where the user gives none.
 PEAK_RATES = {"tiny": 8e-3, "small": 1e-3, "normal": 7e-4, "big": 4e-4}
 
-# A run with --max-minutes ends here at the latest: as far as more steps were seen to do no harm to
-# what is held out (docs/tuning.md). A small corpus needs some steps whatever its size.
+# A run with --max-minutes ends here at the latest. Up to 128 passes were seen to do no harm to what
+# is held out (docs/tuning.md); the rest is a margin. A small corpus needs some steps whatever its size.
 _MOST_PASSES = 320
 _LEAST_STEPS = 4000
 

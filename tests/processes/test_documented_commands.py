@@ -70,6 +70,7 @@ NOT_RUN = {
     "benchmarks/faults.py full-disk": "mounts a filesystem, which not every machine allows",
     "benchmarks/damaged_corpus.py": _LONG.format("test_same_stream.py"),
     "benchmarks/recordings_needed.py": "trains three voices; test_documents.py tries its flags",
+    "benchmarks/small_data.py": "trains a voice for each budget; test_documents.py tries its flags",
     "benchmarks/reading.py": "test_reading.py asks the same of its sentences in one process",
     "benchmarks/flat_memory.py": "needs hundreds of steps to say anything of memory",
     "benchmarks/fuzz_atheris.py": "needs atheris, which requirements.lock does not have",
