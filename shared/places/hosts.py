@@ -15,6 +15,7 @@ from shared.run.directory import RunDirectory
 from shared.run.files import write_file
 
 _LOOKS_WITHIN_S = 60.0
+_MARK = ".host-check-"
 
 
 class Hosts:
@@ -28,7 +29,8 @@ class Hosts:
     ):
         self._cluster = cluster
         self._run = run
-        self._mark = f".host-check-{secrets.token_hex(8)}"
+        self._remove_marks()  # of a launcher that was killed; this one has the run's lock
+        self._mark = f"{_MARK}{secrets.token_hex(8)}"
         content = secrets.token_hex(16)
         write_file(run.path / self._mark, content.encode())
         self._look = what_to_look_at(run, config, self._mark, content)
@@ -58,7 +60,10 @@ class Hosts:
             return [host.node for host in alive if self._reasons.get(host.node) == ""]
 
     def close(self) -> None:
-        for path in self._run.path.glob(f"{self._mark}*"):
+        self._remove_marks()
+
+    def _remove_marks(self) -> None:
+        for path in self._run.path.glob(f"{_MARK}*"):
             with contextlib.suppress(OSError):
                 path.unlink()
 

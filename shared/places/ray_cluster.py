@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import logging
@@ -69,6 +70,7 @@ class RayCluster:
         """
         self._ray = import_ray()
         self._util = self._ray.util
+        self._is_gone = False
         self._head = address_of(address)
         _check_reachable(self._head)
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -163,12 +165,20 @@ class RayCluster:
         except failures.RayActorError as error:
             raise ActorLost(_in_words(error)) from None
 
+    def do_without(self) -> None:
+        """The head is gone: ask it for nothing more. Agents that nobody asks end by themselves."""
+        self._is_gone = True
+        atexit.unregister(self._ray.shutdown)
+
     def end(self, actor: Any) -> None:
+        if self._is_gone:
+            return
         with contextlib.suppress(Exception):  # it, or its host, is gone
             self._ray.kill(actor, no_restart=True)
 
     def close(self) -> None:
-        self._ray.shutdown()
+        if not self._is_gone:
+            self._ray.shutdown()
 
 
 def _check_reachable(address: str) -> None:

@@ -41,6 +41,7 @@ _DATA_CPUS = 1.0
 _LOOK_AT_HEAD_EVERY_S = 2.0
 _HEAD_GONE_S = 20.0
 _CLOSES_WITHIN_S = 3.0
+_WAITING_SAID_AFTER_S = 15.0
 _MOST_UNREAD_BYTES = 4 << 20  # of reports, while a held terminal holds up the launcher
 # The nodes that can be used now; what is to be said of others is told to the function given.
 UsableNodes = Callable[[Callable[[str], None]], Sequence[str]]
@@ -77,6 +78,7 @@ class RayPlace:
             if self._cluster.head_answers():
                 answered_s = time.monotonic()
             elif time.monotonic() - answered_s > _HEAD_GONE_S:
+                self._cluster.do_without()
                 stop(
                     f"⚠️  Ray's head has not answered for {_HEAD_GONE_S:.0f} s: saving and ending, since "
                     "Ray ends what it has started without one. The same command goes on once it is back"
@@ -191,10 +193,14 @@ class RayChild:
         age_s = machine_s() - float(self._order.environment.get(START_VARIABLE, machine_s()))
         self._actor = self._cluster.actor(Agent, (), nodes, _DATA_CPUS)
         asked = self._actor.start.remote(self._order, age_s)
+        since_s: float | None = time.monotonic()
         while not self._is_unwanted:
             try:
                 host, pid = self._cluster.get(asked, _ASK_S)
             except ActorSilent:
+                if since_s is not None and time.monotonic() - since_s > _WAITING_SAID_AFTER_S:
+                    since_s = None
+                    self._tell(Said(f"⏳ {self.name} waits for a host: none has a CPU free for it"))
                 self._flush()
                 continue
             log.info("%s is process %d on %s", self.name, pid, host)
