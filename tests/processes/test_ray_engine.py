@@ -9,7 +9,7 @@ import sys
 
 import psutil
 import pytest
-from ray_hosts import WHY_SKIPPED, RayHosts
+from ray_hosts import WHY_SKIPPED
 from ray_namespaces import RayNamespaces, why_not_here
 
 GONE_WITHIN_S = 20
@@ -51,9 +51,10 @@ def test_a_run_ends_in_the_same_bits_though_an_actor_and_then_a_host_are_lost(
     first = runs.wait_until(lambda: data_workers(runs, "mine"), "a data process")[0]
     first.parent().kill()
     runs.wait_until(lambda: "its actor was ended; starting it again" in command.text, "its loss")
-    ray_hosts.kill(1)
+    other = runs.wait_until(lambda: data_workers(runs, "mine"), "a data process")[0]
+    ray_hosts.lose_host_of(other)
     assert command.wait() == 0, command.text + runs.logs("mine")
-    ray_hosts.mend(1)
+    ray_hosts.mend()
     assert runs.audit("mine") == undisturbed.audit("run")
     assert runs.weights("mine") == undisturbed.weights("run")
     assert data_workers(runs, "mine") == [] and runs.leftovers() == []
@@ -67,23 +68,6 @@ def test_nothing_of_a_run_is_left_on_any_host_when_its_launcher_is_killed(ray_ho
     command.signal(signal.SIGKILL)
     runs.wait_for_end(left, GONE_WITHIN_S)
     assert data_workers(runs, "mine") == []
-
-
-@pytest.mark.long
-def test_without_a_head_the_run_is_saved_before_ray_ends_everything(runs):
-    hosts = RayHosts()
-    try:
-        command = launch(runs, "mine", hosts, "--max-steps", "5000")
-        runs.wait_for_step(command, "mine", 1)
-        left = data_workers(runs, "mine")
-        hosts.behead()
-        assert command.wait(60) == 130, command.text + runs.logs("mine")
-        assert "Ray's head has not answered for 20 s: saving and ending" in command.text
-        done = max(record["step"] for record in runs.metrics("mine"))
-        assert (runs.folder / "mine" / "checkpoints" / f"step-{done:08d}").is_dir()
-        runs.wait_for_end([each.pid for each in left], 2 * GONE_WITHIN_S)
-    finally:
-        hosts.close()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from shared.worker.reports import Cause, Phase, Placed, Progress, Said
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=WHY_SKIPPED)
 
-DEADLINE_S = 60
+DEADLINE_S = 120  # Ray takes long to notice that a host is lost, and may ask it first
 PREAMBLE = """
 import os, sys, time
 from shared.worker.process_guard import guard_worker
@@ -136,17 +136,12 @@ def test_one_that_no_host_has_room_for_waits_and_can_be_done_without(start):
 def test_one_on_a_host_that_is_lost_is_noticed_within_seconds(start, ray_hosts):
     both = [start(SERVES, name=f"data_worker-{number}") for number in range(2)]
     workers = [psutil.Process(each.report(Progress).count) for each in both]
-    raylets = {worker.parent().ppid() for worker in workers}
-    assert len(raylets) == 2  # they are spread over the hosts
-    ray_hosts.kill(1)
+    ray_hosts.lose_host_of(workers[0])
     lost_s = time.monotonic()
-    lost = both[0].until(
-        lambda: [each for each in both if each.child.poll() is not None], "the end of one"
-    )
-    assert len(lost) == 1 and lost[0].child.poll() == -signal.SIGKILL
+    lost = both[0]
+    assert lost.end() == -signal.SIGKILL
     assert time.monotonic() - lost_s < 30
-    lost[0].child.reader.drain()
-    assert lost[0].report(Cause).will_pass
-    again = start(SERVES, name=lost[0].child.name)
+    assert lost.report(Cause).will_pass
+    again = start(SERVES, name=lost.child.name)
     assert psutil.Process(again.report(Progress).count).is_running()
-    ray_hosts.mend(1)
+    ray_hosts.mend()

@@ -1,9 +1,8 @@
 """Three hosts of a Ray cluster on this machine, in processes of their own.
 
 Run as a program it is those hosts: `python ray_hosts.py FOLDER`. It prints one line of JSON when they
-are there, and one for each order on its standard input: `kill N` ends the raylet of host N with
-SIGKILL, `mend N` puts another host in its place, `behead 0` ends what makes the head the head, `stop`
-ends all of them.
+are there, and one for each order on its standard input: `mend` puts another host in the place of each
+that is lost, `stop` ends all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import psutil
 
 NUM_HOSTS = 3  # the first is the head, where the launcher runs and nothing else
 WHY_SKIPPED = "Ray is not installed (python -m pip install -r requirements-ray.lock)"
@@ -35,21 +36,17 @@ class RayHosts:
             )  # fmt: skip
         self.address = str(self._told()["address"])
 
-    def kill(self, number: int) -> None:
-        """The host's raylet, as when a host is lost."""
-        self._order("kill", number)
+    @staticmethod
+    def lose_host_of(worker: psutil.Process) -> None:
+        """Kill the raylet of the host on which a worker lives, as when that is lost."""
+        raylet = worker.parent().parent()  # of the actor
+        assert "raylet" in raylet.name(), raylet
+        raylet.kill()
 
-    def mend(self, number: int) -> None:
-        """Put another host in the place of one that was killed."""
-        self._order("mend", number)
-
-    def behead(self) -> None:
-        """The cluster's head is gone, and does not come back."""
-        self._order("behead", 0)
-
-    def _order(self, *words: str | int) -> None:
-        print(*words, file=self._process.stdin, flush=True)
-        assert self._told() == {"done": [*words]}
+    def mend(self) -> None:
+        """Put another host in the place of each that was lost."""
+        print("mend", file=self._process.stdin, flush=True)
+        assert self._told() == {"mended": True}
 
     def _told(self) -> dict:
         assert self._process.stdout is not None
@@ -87,18 +84,13 @@ def _run(folder: str) -> None:
     hosts += [cluster.add_node(num_cpus=2, **host(n)) for n in range(1, NUM_HOSTS)]
     print(json.dumps({"address": cluster.address}), flush=True)
     for line in sys.stdin:
-        order, *numbers = line.split()
-        if order == "stop":
+        if line.strip() == "stop":
             break
-        number = int(numbers[0])
-        if order == "behead":
-            cluster.head_node.kill_gcs_server()
-        elif order == "kill":
-            hosts[number].kill_raylet()
-        else:
-            cluster.remove_node(hosts[number], allow_graceful=False)
-            hosts[number] = cluster.add_node(num_cpus=2, **host(number))
-        print(json.dumps({"done": [order, number]}), flush=True)
+        for number, each in enumerate(hosts):
+            if each.all_processes["raylet"][0].process.poll() is not None:
+                cluster.remove_node(each, allow_graceful=False)
+                hosts[number] = cluster.add_node(num_cpus=2, **host(number))
+        print(json.dumps({"mended": True}), flush=True)
     cluster.shutdown()
 
 
