@@ -17,7 +17,7 @@ $(READY): requirements.lock setup.cfg pyproject.toml
 		--no-build-isolation --editable .
 	touch $(READY)
 
-# For the tests alone: a run on one machine needs no Ray.
+# For the long tests alone: a run on one machine needs no Ray.
 $(RAY_READY): $(READY) requirements-ray.lock
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-ray.lock
 	touch $(RAY_READY)
@@ -31,7 +31,7 @@ lint: setup
 	.venv/bin/python -m mypy
 
 # `make test ARGS="-k ledger"` runs a part, and no lint before it.
-test: $(if $(ARGS),setup,lint) $(RAY_READY)
+test: $(if $(ARGS),setup,lint) $(if $(findstring long,$(ARGS)),$(RAY_READY))
 	.venv/bin/python tests/run.py $(ARGS)
 
 .venv-bench/.ready: $(READY) setup.cfg

@@ -73,11 +73,12 @@ class Session(ModelParts):
     Where there are several replicas it is the first one, which decides for all.
     """
 
-    def __init__(self, surroundings: Surroundings, started_s: float):
+    def __init__(self, surroundings: Surroundings, started_s: float, writer: Writer | None = None):
+        """`writer`: this process's right to write, where it has one already."""
         super().__init__(surroundings)
         run, config = self._run, self._config
         self._started_s = started_s
-        self._writer = Writer(run)
+        self._writer = writer or Writer(run)
         self._store = CheckpointStore(
             run.checkpoints, config.training.keep_checkpoints, before_commit=self._writer.check
         )

@@ -167,7 +167,13 @@ def test_a_wrong_command_would_be_found(line):
 
 def known_flags():
     found = {"--listen", "--connect", "--gpu", "--logdir", "--editable", "--help"}
-    found |= {"--head", "--address", "--generate", "--node-ip-address", "--num-cpus"}  # of the command `ray`
+    found |= {
+        "--head",
+        "--address",
+        "--generate",
+        "--node-ip-address",
+        "--num-cpus",
+    }  # of the command `ray`
     found |= {"--no-deps", "--constraint"}  # pip's
     found |= {"--init", "--rm", "--device", "--gpus", "--time"}  # of podman and docker
     parsers = [train_parser("launcher.py", "")]

@@ -80,9 +80,11 @@ def _work(reporter: Reporter) -> int:
 def _session_maker(surroundings: Surroundings) -> _MakeSession:
     # Imports TensorFlow, whose device had to be settled first.
     from model_worker.checks.measuring_session import MeasuringSession
+    from shared.run.writer import Writer
 
+    writer = Writer(surroundings.run)  # one for all sessions: a second would take the first's place
     return lambda config: MeasuringSession(
-        dataclasses.replace(surroundings, config=config), started_s=machine_s()
+        dataclasses.replace(surroundings, config=config), machine_s(), writer
     )
 
 

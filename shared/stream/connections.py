@@ -48,7 +48,7 @@ class Doorway:
             socket, zmq.EVENT_LISTENING | zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
         )
         self._limit = ConnectionLimit(num_expected) if is_tcp else None
-        self._most_strangers = max(MAX_STRANGERS, 2 * num_expected)
+        self._num_expected = num_expected
         self._listening: int | None = None
         self._looked_s = 0.0
         self._key_check = None
@@ -89,16 +89,17 @@ class Doorway:
                 let_through(self._listening, self._limit.share)
 
     def _turn_away(self) -> Iterator[str]:
+        most = max(MAX_STRANGERS, 2 * self._num_expected)
         while self._strangers:
             descriptor, since_s = next(iter(self._strangers.items()))
             is_overdue = time.monotonic() - since_s > STRANGER_S
-            if not is_overdue and len(self._strangers) <= self._most_strangers:
+            if not is_overdue and len(self._strangers) <= most:
                 return
             self.hang_up(descriptor)
             if is_overdue:
                 yield f"it did not introduce itself within {STRANGER_S:g} s."
             else:
-                yield f"more than {self._most_strangers} peers are connected without introduction."
+                yield f"more than {most} peers are connected without introduction."
 
     def admit(self, descriptor: int) -> None:
         """Count a connection no longer as a stranger's: its peer has introduced itself."""

@@ -44,6 +44,7 @@ def recorded(folder: Path, corpus: Path) -> list[str]:
     return texts
 
 
+@pytest.mark.long
 def test_the_walk_from_recordings_to_a_voice(checkout):
     """What is not run here, the page's other commands, is run with the same flags elsewhere."""
     (checkout.folder / "my-voice").unlink()

@@ -65,7 +65,13 @@ def seen_on_a_terminal(runs, *arguments: str) -> str:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    environment = {**os.environ, **runs.environment, "TERM": "xterm-256color", "COLUMNS": "120"}
+    environment = {
+        **os.environ,
+        **runs.environment,
+        "TERM": "xterm-256color",
+        "CI": "",
+        "COLUMNS": "120",
+    }
     with subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=environment, stdin=theirs, stdout=theirs,
         stderr=theirs, start_new_session=True,
@@ -179,7 +185,7 @@ def test_a_model_written_for_another_trainer_learns_from_our_data_side(runs):
 
 
 def documented_proofs() -> list[list[str]]:
-    lines = [line for page, line in command_lines() if page == "own-model.md"]
+    lines = [line for page, line in command_lines() if page == "docs/own-model.md"]
     return [words_of(line) for line in lines if "validate --task" in line]
 
 
@@ -231,6 +237,7 @@ def test_what_was_trained_is_used_as_the_page_shows(classified, tmp_path):
     assert right > 0.7 * len(pictures), f"{right} of {len(pictures)}"
 
 
+@pytest.mark.long
 def test_the_other_classifier_of_the_page_learns_its_sounds(checkout):
     (task,) = (code for code in blocks(OWN_MODEL, "python") if 'unit = "sounds"' in code)
     (checkout.folder / "sounds.py").write_text(task, "utf-8")

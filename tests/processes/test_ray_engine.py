@@ -14,7 +14,11 @@ from ray_namespaces import RayNamespaces, why_not_here
 
 GONE_WITHIN_S = 20
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=WHY_SKIPPED)
+# Three hosts of Ray on one machine are slow to start: `make test ARGS="-m long"` tries them.
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=WHY_SKIPPED),
+    pytest.mark.long,
+]
 
 
 def launch(runs, name, hosts, *flags, before=(), **environment):
@@ -82,7 +86,6 @@ def namespaces():
 IN_NAMESPACE = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
 
 
-@pytest.mark.long
 def test_a_host_whose_link_is_cut_is_done_without_and_ends_what_it_had(
     namespaces, runs, undisturbed
 ):

@@ -14,7 +14,11 @@ from ray_hosts import WHY_SKIPPED
 from shared.places.place import WorkerOrder
 from shared.worker.reports import Cause, Phase, Placed, Progress, Said
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=WHY_SKIPPED)
+# Three hosts of Ray on one machine are slow to start: `make test ARGS="-m long"` tries them.
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=WHY_SKIPPED),
+    pytest.mark.long,
+]
 
 DEADLINE_S = 120  # Ray takes long to notice that a host is lost, and may ask it first
 PREAMBLE = """

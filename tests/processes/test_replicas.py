@@ -41,6 +41,7 @@ def test_two_replicas_end_in_the_bits_of_one_process_though_one_is_killed(runs, 
     assert_same(runs, "two", in_pairs)
 
 
+@pytest.mark.long
 def test_a_run_of_two_replicas_goes_on_with_one_after_a_stop(runs, in_pairs):
     command = runs.launch("mine", *runs.pairs, *TOGETHER)
     runs.wait_for_step(command, "mine", 2)
@@ -56,6 +57,7 @@ def test_a_run_of_two_replicas_goes_on_with_one_after_a_stop(runs, in_pairs):
     assert_same(runs, "mine", in_pairs)
 
 
+@pytest.mark.long
 def test_files_that_can_not_be_read_any_more_are_left_out_by_all_replicas(runs):
     runs.corpus = shutil.copytree(runs.corpus, runs.folder / "corpus")
     runs.finish("two", *runs.pairs, *TOGETHER, "--prepare-only")

@@ -32,12 +32,15 @@ def validate(tmp_path, *arguments):
 
 def test_all_five_checks_pass_on_two_fake_gpus_and_leave_nothing_behind(tmp_path):
     flags = the_documented("validate", "--data-gpu")[3:]
+    report = flags.index("--report")
+    flags[report + 1] = str(tmp_path / flags[report + 1])
     done = validate(tmp_path, *flags, "--fake-gpus", "2")
     assert done.returncode == 0, done.stdout
     assert re.findall(r"✅ (\d)/5 .*\(\d+\.\d s\)", done.stdout) == ["1", "2", "3", "4", "5"]
     assert done.stdout.endswith(
         "🎉 All validation checks passed!\nYour system is ready for dual-GPU training.\n"
         "That was on fake GPUs; run it without --fake-gpus where there are real ones.\n"
+        f"📄 Report: {flags[report + 1]}\n"
     )
     assert not list(tmp_path.glob("tandem-validate-*"))
     assert not [path for path in (tmp_path / "sockets").rglob("*") if path.is_socket()]

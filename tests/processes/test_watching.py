@@ -32,7 +32,7 @@ def test_a_run_is_watched_by_many_and_stopped_from_elsewhere(checkout):
     in_shells = [words for words in documented("watch") if "--web" not in words]
     watches = [checkout.documented(words) for words in in_shells]
     pages = [checkout.documented(a_free_port(words)) for words in documented("watch", "--web")]
-    leaving = checkout.documented(the_documented("watch"))
+    leaving = checkout.documented(in_shells[0])
     assert listed.wait() == 0 and "training" in listed.text
     for watch in (*watches, leaving):
         watch.wait_for_text("Model training starting now")
@@ -76,7 +76,7 @@ def test_what_is_started_by_hand_can_be_watched_and_stopped(checkout):
     model = checkout.documented(by_hand)
     data = checkout.documented(the_documented("data_worker"))
     checkout.wait_for_step(model, "runs/mine", 1)
-    watch = checkout.documented(the_documented("watch"))
+    watch = checkout.documented(next(w for w in documented("watch") if "--web" not in w))
     watch.wait_for_text("step ")
     stop = checkout.documented(the_documented("stop", "--json"))
     assert stop.wait() == 0, stop.text
