@@ -8,6 +8,7 @@ passes then was short of time, what fails again is broken. Further arguments go 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,8 @@ def alone(half: str) -> int:
 
 
 def main() -> int:
+    # A shell's background has Ctrl-C ignored, and every run that a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     codes = side_by_side()
     for half, code in codes.items():
         if code == FAILED:
