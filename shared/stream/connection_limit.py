@@ -32,7 +32,7 @@ class ConnectionLimit:
 
     def __init__(self, num_expected: int = 0) -> None:
         """`num_expected`: peers that may come within a second, and are no flood."""
-        self._max_per_s = max(MAX_PER_S, 2 * num_expected)
+        self._num_expected = num_expected
         self.share = 1.0
         self._count = 0
         self._window_s = self._calm_since_s = 0.0
@@ -45,7 +45,7 @@ class ConnectionLimit:
             self._window_s, self._count = now_s, 0
         self._count += num_accepted
         before = self.share
-        if self._count > self._max_per_s:
+        if self._count > max(MAX_PER_S, 2 * self._num_expected):
             self.share = max(_SMALLEST_SHARE, self.share / 2)
             self._window_s, self._count, self._calm_since_s = now_s, 0, now_s
         elif now_s - self._calm_since_s >= _CALM_S:
